@@ -259,12 +259,23 @@ async def test_either_takes_plain_appends_of_its_own_partitions_by_the_keys_of_b
         assert taken[-1] == (own[-1].encode(), True)
     sleep.seconds += LIMITS.key_proof_seconds + 1
     assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
-    assert taken.pop()[1] is False, "the keys have to be confirmed first, and were"
+    assert [one for _, one in taken[-1:]] == [False], "the keys have to be confirmed first, and were"
     assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
-    assert taken[-1][1]
-    # An append for the other worker is not taken; the connection goes there.
+    assert taken[-1] == (by_worker[1][0].encode(), True)
+    # An append for the other worker is not taken: the connection goes there.
+    forwarded = workers[1].node.process.health.forwarded
     assert (await connections[0].request("POST", by_worker[1][0], headers, b"x")).status == 204
     assert (by_worker[1][0].encode(), False) in taken[-2:]
+    # As it has just moved, it stays, and what is for the first worker is passed on.
+    assert (await connections[0].request("POST", by_worker[1][0], headers, b"x")).status == 204
+    before = forwarded()
+    assert (await connections[0].request("POST", by_worker[0][0], headers, b"y")).status == 204
+    assert taken[-1] == (by_worker[0][0].encode(), True)
+    answer = await connections[0].request("POST", "/v1/stream/nothing-here", headers, b"y")
+    assert (answer.status, answer.json()["error"]["code"]) == (404, "stream_not_found")
+    assert forwarded() > before
+    read = await connections[1].request("GET", f"{by_worker[0][0]}?offset=-1", headers)
+    assert read.body == b"xxxy"
     async with client_of(workers[0]) as zero:
         gone = await zero.delete(f"/v1/keys/{made['id']}", headers=headers)
         assert gone.status_code == 200

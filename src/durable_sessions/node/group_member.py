@@ -10,7 +10,7 @@ from durable_sessions.http.api.internal import ROOT
 from durable_sessions.http.carrier.message import Answer, Request
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.node.handover import HandOverReceiver
-from durable_sessions.node.link_answerer import PartitionHandler
+from durable_sessions.node.link_answerer import PartitionHandler, PlainAppends
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.process_parts import ProcessParts
 from durable_sessions.node.rate_exchange import RATES, RateExchange
@@ -29,11 +29,17 @@ from durable_sessions.streams.outbox import OwedRecord
 class GroupMember:
     """One worker among others. The one with the system partition publishes the keys, all others follow it.
 
-    ``answer`` answers requests that other workers pass on, ``take`` takes a record for the system partition.
+    ``answer`` answers requests that other workers pass on, and ``plain`` takes plain appends among them.
+    ``take`` takes a record for the system partition.
     """
 
     def __init__(
-        self, group: WorkerGroup, process: ProcessParts, answer: PartitionHandler, take: TakeRecord
+        self,
+        group: WorkerGroup,
+        process: ProcessParts,
+        answer: PartitionHandler,
+        plain: PlainAppends,
+        take: TakeRecord,
     ) -> None:
         limits = process.limits
         self._group = group
@@ -41,7 +47,9 @@ class GroupMember:
         self._answer_for_partition = answer
         self.links = group.links(limits)
         self.senders = group.senders(limits)
-        self._link_server = LinkServer(self._answer, group.secret, limits, refuse=ANSWER_FORMAT.refuse)
+        self._link_server = LinkServer(
+            self._answer, group.secret, limits, refuse=ANSWER_FORMAT.refuse, plain=plain
+        )
         self._receiver: HandOverReceiver | None = None
         self._calls: SystemCalls | None = None
         self._system: SystemLink | None = None

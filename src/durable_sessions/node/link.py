@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import structlog
 
 from durable_sessions.errors import LinkDownError
-from durable_sessions.http.carrier.message import Answer, Request
+from durable_sessions.http.carrier.message import Answer, Request, Waiting
 from durable_sessions.limits import Limits
 from durable_sessions.node.link_address import LinkAddress
 from durable_sessions.node.link_asker import LinkAsker, Question
+from durable_sessions.node.link_frames import PlainFrame
 
 logger = structlog.get_logger(__name__)
 
@@ -57,6 +58,13 @@ class NodeLink:
         else:
             self._hold(question)
         return question
+
+    def ask_plain(self, sent: PlainFrame, waiting: Waiting) -> bool:
+        """Send a plain append if the link is open; ``waiting`` is told what becomes of it."""
+        if self._asker is None or not self._asker.ask_plain(sent, waiting):
+            return False
+        self.counts.forwarded += 1
+        return True
 
     @property
     def is_open(self) -> bool:

@@ -4,12 +4,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
-from durable_sessions.http.carrier.message import Answer, Later, Refuse, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import (
+    OWN,
+    Answer,
+    Later,
+    Refuse,
+    Request,
+    Response,
+    StreamingResponse,
+)
 from durable_sessions.limits import Limits
 from durable_sessions.node.link_body import ArrivingBody
 from durable_sessions.node.link_connection import CLOSED_BY_PEER, CLOSED_HERE, LinkConnection
@@ -19,21 +28,27 @@ from durable_sessions.node.link_frames import (
     CANCEL,
     CHUNK,
     CREDIT,
+    DECLINED,
+    DURABLE,
     END,
     HELLO,
+    PLAIN,
     PROOF,
     REQUEST,
     STREAM,
     AnswerFrame,
     LinkProtocolError,
+    PlainFrame,
     RequestFrame,
     StreamFrame,
     decode_credit,
+    decode_plain,
     decode_request,
     encode,
     to_request,
 )
 from durable_sessions.node.link_handshake import Handshake, LinkRefusedError
+from durable_sessions.storage.door import Told
 
 PartitionHandler = Callable[[int, Request], Answer | Awaitable[Answer]]
 """Answers a request for a partition. It never raises: errors are answers too."""
@@ -56,6 +71,18 @@ class LinkServerCounts:
     bytes_out: int = 0
 
 
+class PlainAppends(Protocol):
+    """Takes plain appends that other processes pass on."""
+
+    def take_sent(self, sent: PlainFrame, told: Told[bytes]) -> bool:
+        """Take an append, and tell later what became of it; or say that nothing was done."""
+        ...
+
+    def refuse_sent(self, sent: PlainFrame, error: DurableSessionsError) -> Response:
+        """Return the answer to an append that was taken, and has failed."""
+        ...
+
+
 @dataclass(slots=True)
 class LinkOwner:
     """What all links to one process share: who answers, for those who have the secret."""
@@ -64,6 +91,7 @@ class LinkOwner:
     secret: bytes
     limits: Limits
     refuse: Refuse
+    plain: PlainAppends | None = None
     counts: LinkServerCounts = field(default_factory=LinkServerCounts)
     connections: set["LinkAnswerer"] = field(default_factory=set)
 
@@ -89,6 +117,25 @@ class _Exchange:
             waiter.set_result(None)
 
 
+class _PlainExchange:
+    """One plain append under way."""
+
+    __slots__ = ("_answerer", "_sent", "_stream")
+
+    def __init__(self, answerer: "LinkAnswerer", stream: int, sent: PlainFrame) -> None:
+        self._answerer = answerer
+        self._stream = stream
+        self._sent = sent
+
+    def durable(self, lines: bytes) -> None:
+        """Tell the asker that it is durable."""
+        self._answerer.plain_durable(self._stream, lines)
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """Tell the asker how it was refused."""
+        self._answerer.plain_failed(self._stream, self._sent, error)
+
+
 class LinkAnswerer(LinkConnection):
     """An open connection from another process, whose requests the owner of their partition answers."""
 
@@ -98,6 +145,7 @@ class LinkAnswerer(LinkConnection):
     def __init__(self, owner: LinkOwner) -> None:
         handlers = {
             REQUEST: self._request,
+            PLAIN: self._plain,
             BODY: self._body,
             CREDIT: self._credit,
             CANCEL: self._cancel,
@@ -107,6 +155,7 @@ class LinkAnswerer(LinkConnection):
         self._counts = owner.counts
         self._greeted = False
         self._exchanges: dict[int, _Exchange] = {}
+        self._plain_appends = 0
         self._last_stream = 0
         self._arriving_bytes = 0
         self._opening: asyncio.TimerHandle | None = None
@@ -149,11 +198,7 @@ class LinkAnswerer(LinkConnection):
     # Requests ---------------------------------------------------------------------------
 
     def _request(self, stream: int, payload: bytes) -> None:
-        if stream <= self._last_stream:
-            raise LinkProtocolError("the number of a request was used before")
-        if len(self._exchanges) >= self._limits.link_requests_max:
-            raise LinkProtocolError("there are more requests than link_requests_max")
-        self._last_stream = stream
+        self._begin_stream(stream)
         head = decode_request(payload)
         exchange = self._exchanges[stream] = _Exchange(head)
         self._counts.open_requests += 1
@@ -161,6 +206,50 @@ class LinkAnswerer(LinkConnection):
             self._handle(stream, exchange, head.body)
         else:
             self._expect(exchange, head)
+
+    def _begin_stream(self, stream: int) -> None:
+        if stream <= self._last_stream:
+            raise LinkProtocolError("the number of a request was used before")
+        if len(self._exchanges) + self._plain_appends >= self._limits.link_requests_max:
+            raise LinkProtocolError("there are more requests than link_requests_max")
+        self._last_stream = stream
+
+    def _plain(self, stream: int, payload: bytes) -> None:
+        self._begin_stream(stream)
+        sent = decode_plain(payload)
+        plain = self._owner.plain
+        self._counts.requests += 1
+        try:
+            taken = plain is not None and plain.take_sent(sent, _PlainExchange(self, stream, sent))
+        except Exception as error:
+            self._answer(stream, OWN, internal_error(self._owner.refuse, error, sent.path, sent.id))
+            return
+        if taken:
+            self._plain_appends += 1
+            self._counts.open_requests += 1
+        else:
+            self.send(DECLINED, stream)
+
+    def plain_durable(self, stream: int, lines: bytes) -> None:
+        """Tell the asker that a plain append is durable."""
+        if not self.closed:
+            self._plain_done()
+            self.send(DURABLE, stream, lines)
+
+    def plain_failed(self, stream: int, sent: PlainFrame, error: DurableSessionsError) -> None:
+        """Tell the asker how a plain append that was taken is refused."""
+        if self.closed or self._owner.plain is None:
+            return
+        self._plain_done()
+        try:
+            answer = self._owner.plain.refuse_sent(sent, error)
+        except Exception as unexpected:
+            answer = internal_error(self._owner.refuse, unexpected, sent.path, sent.id)
+        self._answer(stream, OWN, answer)
+
+    def _plain_done(self) -> None:
+        self._plain_appends -= 1
+        self._counts.open_requests -= 1
 
     def _expect(self, exchange: _Exchange, head: RequestFrame) -> None:
         limits = self._limits
@@ -357,7 +446,8 @@ class LinkAnswerer(LinkConnection):
             self._counts.dropped += 1
             logger.warning("link_dropped", problem=reason)
         exchanges, self._exchanges = self._exchanges, {}
-        self._counts.open_requests -= len(exchanges)
+        self._counts.open_requests -= len(exchanges) + self._plain_appends
+        self._plain_appends = 0
         for exchange in exchanges.values():
             self._abandon(exchange)
             exchange.wake()

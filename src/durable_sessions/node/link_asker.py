@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
-from durable_sessions.errors import LinkDownError, LinkLostError, OverloadedError
-from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.errors import LinkDownError, LinkLostError, OutcomeUnknownError, OverloadedError
+from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse, Waiting
 from durable_sessions.limits import Limits
 from durable_sessions.node.link_body import ArrivingBody
 from durable_sessions.node.link_chunks import LinkChunks
@@ -17,15 +18,20 @@ from durable_sessions.node.link_frames import (
     CHUNK,
     CREDIT,
     CREDIT_PAYLOAD,
+    DECLINED,
+    DURABLE,
     END,
     HELLO,
+    PLAIN,
     PROOF,
     REQUEST,
     STREAM,
     AnswerFrame,
     LinkProtocolError,
+    PlainFrame,
     decode_answer,
     decode_stream,
+    encode,
     encode_request,
 )
 from durable_sessions.node.link_handshake import Handshake, LinkRefusedError
@@ -52,6 +58,18 @@ class Question(asyncio.Future[Answer]):
         return cancelled
 
 
+class PlainQuestion(NamedTuple):
+    """A plain append that waits for what becomes of it."""
+
+    waiting: Waiting
+    body: bytes
+    size: int
+
+
+_PLAIN_SINCE = 2
+"""The version of the link that brought plain appends."""
+
+
 class LinkAsker(LinkConnection):
     """An open connection to the owner; ``ready`` is done when the owner has proved itself."""
 
@@ -65,10 +83,14 @@ class LinkAsker(LinkConnection):
             STREAM: self._stream_begins,
             END: self._stream_ended,
             CANCEL: self._broken_off,
+            DURABLE: self._durable,
+            DECLINED: self._declined,
         }
         super().__init__(limits, secret, handlers)
         self._on_lost = on_lost
         self._questions: dict[int, Question] = {}
+        self._plain: dict[int, PlainQuestion] = {}
+        self._takes_plain = False
         self._chunks: dict[int, LinkChunks] = {}
         self._last_stream = 0
         self._flushed_stream = 0
@@ -90,6 +112,7 @@ class LinkAsker(LinkConnection):
                 self.send(PROOF, 0, handshake.asker_proof())
             elif kind == PROOF and handshake.version:
                 handshake.check_owner(payload)
+                self._takes_plain = handshake.version >= _PLAIN_SINCE
                 self._handshake = None
                 if not self.ready.done():
                     self.ready.set_result(None)
@@ -103,7 +126,7 @@ class LinkAsker(LinkConnection):
     @property
     def open_questions(self) -> int:
         """Requests under way, streamed answers included."""
-        return len(self._questions) + len(self._chunks)
+        return len(self._questions) + len(self._plain) + len(self._chunks)
 
     @property
     def open_streams(self) -> int:
@@ -113,7 +136,7 @@ class LinkAsker(LinkConnection):
     @property
     def expects_signs_of_life(self) -> bool:
         """Whether an answer is due."""
-        return bool(self._questions or self._chunks or self._handshake is not None)
+        return bool(self._questions or self._plain or self._chunks or self._handshake is not None)
 
     def ask(self, question: Question) -> None:
         """Send a request; it fails at once if there are too many."""
@@ -142,6 +165,21 @@ class LinkAsker(LinkConnection):
             question.sending = True
             self.send_rest(stream, request.body, sent)
 
+    def ask_plain(self, sent: PlainFrame, waiting: Waiting) -> bool:
+        """Send a plain append, unless there are too many requests, or the owner knows none."""
+        limits = self._limits
+        if not self._takes_plain or self.open_questions >= limits.link_requests_max:
+            return False
+        payload = encode(sent)
+        size = len(payload)
+        if self.bytes_held + size > limits.link_bytes_max or size > limits.link_frame_bytes_max:
+            return False
+        self._last_stream += 1
+        self.bytes_held += size
+        self._plain[self._last_stream] = PlainQuestion(waiting, sent.body, size)
+        self.send(PLAIN, self._last_stream, payload)
+        return True
+
     def flushed(self) -> None:
         """Note which requests may have reached the owner."""
         self._flushed_stream = self._last_stream
@@ -168,8 +206,28 @@ class LinkAsker(LinkConnection):
 
     # Answers ----------------------------------------------------------------------------
 
+    def _durable(self, stream: int, payload: bytes) -> None:
+        self._settled_plain(stream).waiting.durable(payload)
+
+    def _declined(self, stream: int, payload: bytes) -> None:
+        question = self._settled_plain(stream)
+        question.waiting.declined(question.body)
+
+    def _settled_plain(self, stream: int) -> PlainQuestion:
+        question = self._plain.pop(stream, None)
+        if question is None:
+            raise LinkProtocolError("an answer belongs to no plain append")
+        self.bytes_held -= question.size
+        return question
+
     def _answered(self, stream: int, payload: bytes) -> None:
         answer = decode_answer(payload)
+        if stream in self._plain:
+            if answer.length != len(answer.body):
+                raise LinkProtocolError("the answer to a plain append comes in pieces")
+            refusal = Response(answer.status, answer.headers, answer.body)
+            self._settled_plain(stream).waiting.refused(refusal)
+            return
         if answer.length == len(answer.body):
             question = self._settled(stream)
             if question is None:
@@ -266,6 +324,7 @@ class LinkAsker(LinkConnection):
         """Fail whatever was under way, and say of each request whether it may have reached the owner."""
         questions, self._questions = self._questions, {}
         chunks, self._chunks = self._chunks, {}
+        plain, self._plain = self._plain, {}
         self.bytes_held = 0
         if not self.ready.done():
             self.ready.set_exception(LinkDownError(reason=reason))
@@ -283,3 +342,8 @@ class LinkAsker(LinkConnection):
         for one in chunks.values():
             one.broke_off(reason)
         self._on_lost(self)
+        for stream, append in plain.items():
+            if stream > self._flushed_stream:
+                append.waiting.declined(append.body)
+            else:
+                append.waiting.failed(OutcomeUnknownError(reason=reason))

@@ -20,6 +20,9 @@ REQUEST, ANSWER, BODY = range(5, 8)
 STREAM, CHUNK, END, CREDIT = range(8, 12)
 # The asker has gone, or the owner broke its answer off.
 CANCEL = 12
+# A plain append, of which only these are asked, and what became of it; since version 2. The owner has made it
+# durable, or it has changed nothing and is to be asked as a request. A refusal is an ANSWER.
+PLAIN, DURABLE, DECLINED = range(13, 16)
 
 HEADER = Struct("<IQB")
 """Length of the payload, number of the stream, kind of the frame."""
@@ -47,6 +50,17 @@ class RequestFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
     named: NamedStream | None = None
 
 
+class PlainFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A plain append by a caller who may make it."""
+
+    partition: int
+    id: bytes
+    caller: Caller
+    content_type: str | None
+    path: bytes
+    body: bytes
+
+
 class AnswerFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """An answer with the beginning of its body, of which ``length`` is the whole size."""
 
@@ -67,6 +81,7 @@ class StreamFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 _request = msgspec.msgpack.Decoder(RequestFrame)
+_plain = msgspec.msgpack.Decoder(PlainFrame)
 _answer = msgspec.msgpack.Decoder(AnswerFrame)
 _stream = msgspec.msgpack.Decoder(StreamFrame)
 
@@ -105,6 +120,14 @@ def decode_request(payload: bytes | memoryview) -> RequestFrame:
         return _request.decode(payload)
     except msgspec.MsgspecError as error:
         raise LinkProtocolError(f"a request cannot be decoded: {error}") from None
+
+
+def decode_plain(payload: bytes | memoryview) -> PlainFrame:
+    """Return the plain append in a payload."""
+    try:
+        return _plain.decode(payload)
+    except msgspec.MsgspecError as error:
+        raise LinkProtocolError(f"a plain append cannot be decoded: {error}") from None
 
 
 def decode_answer(payload: bytes | memoryview) -> AnswerFrame:

@@ -11,7 +11,7 @@ from typing import Final
 
 from durable_sessions.node.link_frames import LinkProtocolError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """What this program speaks; each version also speaks the one before."""
 OLDEST_VERSION: Final = 1
 SECRET_BYTES_MIN: Final = 32

@@ -5,14 +5,31 @@ import asyncio
 from durable_sessions.http.carrier.message import Refuse
 from durable_sessions.limits import Limits
 from durable_sessions.node.link_address import LinkAddress
-from durable_sessions.node.link_answerer import LinkAnswerer, LinkOwner, LinkServerCounts, PartitionHandler
+from durable_sessions.node.link_answerer import (
+    LinkAnswerer,
+    LinkOwner,
+    LinkServerCounts,
+    PartitionHandler,
+    PlainAppends,
+)
 
 
 class LinkServer:
-    """Answers requests that come over links with ``handler``, for those who have the secret."""
+    """Answers requests that come over links with ``handler``, for those who have the secret.
 
-    def __init__(self, handler: PartitionHandler, secret: bytes, limits: Limits, *, refuse: Refuse) -> None:
-        self._owner = LinkOwner(handler, secret, limits, refuse)
+    ``plain`` takes the plain appends among them; without it they are asked as requests.
+    """
+
+    def __init__(
+        self,
+        handler: PartitionHandler,
+        secret: bytes,
+        limits: Limits,
+        *,
+        refuse: Refuse,
+        plain: PlainAppends | None = None,
+    ) -> None:
+        self._owner = LinkOwner(handler, secret, limits, refuse, plain)
         self._address: LinkAddress | None = None
         self._server: asyncio.AbstractServer | None = None
 

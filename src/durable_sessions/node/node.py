@@ -18,7 +18,7 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import EngineHealth, Health
-from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request
+from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request, Waiting
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
@@ -31,6 +31,7 @@ from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.group_member import GroupMember
 from durable_sessions.node.handover import HandOverSender
 from durable_sessions.node.link import NodeLink
+from durable_sessions.node.link_frames import PlainFrame
 from durable_sessions.node.listen_policy import cannot_listen, require_guarded
 from durable_sessions.node.local_appends import LocalAppends
 from durable_sessions.node.merged_operations import MergedOperations
@@ -66,7 +67,13 @@ class Node:
     ) -> None:
         self.process = process
         self._worker = ONLY_WORKER if group is None else group.worker
-        self._member = None if group is None else GroupMember(group, process, self._answer_link, self._take)
+        of, remote = partitions[0].of, self._pass_on if group is not None else None
+        self._appends = LocalAppends(of, lambda: self.app, self._local, remote)
+        self._member = (
+            None
+            if group is None
+            else GroupMember(group, process, self._answer_link, self._appends, self._take)
+        )
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.keepers = {partition.number: self._keeper(partition) for partition in partitions}
         self.keeper = next(iter(self.keepers.values()))
@@ -130,7 +137,7 @@ class Node:
             process.limits,
             admission=CurrentAdmission(self),
             answer_format=ANSWER_FORMAT,
-            fast_path=LocalAppends(self.keeper.engine.partition_id.of, lambda: self.app, self._local),
+            fast_path=self._appends,
         )
         space = DiskSpace(
             process.settings.data, process.settings.low_space_bytes, process.limits, self._space_changed
@@ -208,6 +215,10 @@ class Node:
     def _handle_with_only(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the only engine: there is nothing to route."""
         return self.keeper.engine.app(request)
+
+    def _pass_on(self, sent: PlainFrame, waiting: Waiting) -> bool:
+        """Pass a plain append on to the worker that has its partition."""
+        return self._peers.pass_on(sent, waiting)
 
     def _local(self, partition: int) -> Application | None:
         """Return the application of a partition of this process."""

@@ -10,12 +10,13 @@ from durable_sessions import lenient
 from durable_sessions.errors import LinkDownError, LinkLostError, OutcomeUnknownError, OverloadedError
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.carrier.message import Answer, HandOver, Later, Request
+from durable_sessions.http.carrier.message import Answer, HandOver, Later, Request, Waiting
 from durable_sessions.http.paths import API_ROOT, STREAM_ROOT
 from durable_sessions.limits import Limits
 from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.handover import HandOverSender
 from durable_sessions.node.link import NodeLink
+from durable_sessions.node.link_frames import PlainFrame
 from durable_sessions.node.worker_id import WorkerId
 
 _READING = (b"GET", b"HEAD")
@@ -78,6 +79,10 @@ class Peers:
             return keeper.engine.answer(request)
         sender = self._senders[self._worker.owner(partition)]
         return HandOver(sender.give, partial(self._forward, partition, request))
+
+    def pass_on(self, sent: PlainFrame, waiting: Waiting) -> bool:
+        """Pass a plain append on to the owner of its partition, if the link to it is open."""
+        return self._links[self._worker.owner(sent.partition)].ask_plain(sent, waiting)
 
     def _forward(self, partition: int, request: Request) -> Later[Answer]:
         """Ask the owner of a partition; nothing but the answer is waited for, so that no task is needed."""

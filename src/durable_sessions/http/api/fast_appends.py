@@ -14,8 +14,9 @@ from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.streams import StreamsFace
-from durable_sessions.http.carrier.message import OWN, Request, Response, Waiting
+from durable_sessions.http.carrier.message import OWN, Request, Response
 from durable_sessions.http.paths import STREAM_ROOT
+from durable_sessions.storage.door import Told
 
 _WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 
@@ -74,13 +75,14 @@ class FastAppends:
         caller = self._auth.known_caller(common.headers, keyed=common.keyed)
         return None if caller is None or caller.role < _WRITER else caller
 
-    def take(self, common: object, caller: Caller, target: bytes, body: bytes, waiting: Waiting) -> bool:
+    def take(
+        self, caller: Caller, content_type: str | None, target: bytes, body: bytes, waiting: Told[bytes]
+    ) -> bool:
         """Take an append of a caller if nothing can refuse it, and tell ``waiting`` when it is durable."""
-        assert type(common) is CommonHead
         if self.closed is not None:
             return False
         if target.startswith(STREAM_ROOT):
-            return self._streams.take(caller.workspace, target, common.content_type, body, waiting)
+            return self._streams.take(caller.workspace, target, content_type, body, waiting)
         return self._sessions.take(caller.workspace, caller.principal, target, body, waiting)
 
     def refusal(

@@ -32,7 +32,6 @@ from durable_sessions.http.carrier.message import (
     Request,
     Response,
     StreamingResponse,
-    Waiting,
 )
 from durable_sessions.http.openapi.answer_headers import (
     LOCATION,
@@ -42,7 +41,7 @@ from durable_sessions.http.openapi.answer_headers import (
 )
 from durable_sessions.http.paths import stream_key
 from durable_sessions.limits import Limits
-from durable_sessions.storage.door import Streams
+from durable_sessions.storage.door import Streams, Told
 from durable_sessions.streams import append, content, messages, offsets
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Created
@@ -98,7 +97,7 @@ class StreamsFace:
         return Later(self._streams.append(key, terms), _appended if request.body else _closed)
 
     def take(
-        self, workspace: str, path: bytes, content_type: str | None, body: bytes, waiting: Waiting
+        self, workspace: str, path: bytes, content_type: str | None, body: bytes, waiting: Told[bytes]
     ) -> bool:
         """Take a plain append to a stream in memory, and tell ``waiting`` when it is durable."""
         key = _key_of_plain(workspace, path)

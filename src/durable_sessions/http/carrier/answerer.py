@@ -94,7 +94,6 @@ class Answerer:
         "_limits",
         "_new_id",
         "_path",
-        "_request_id",
         "_running",
         "_state",
         "_transport",
@@ -102,6 +101,7 @@ class Answerer:
         "blocked",
         "bytes_out",
         "others_wait",
+        "request_id",
     )
 
     def __init__(self, state: ServerState, connection: ConnectionTurns, transport: asyncio.Transport) -> None:
@@ -114,7 +114,7 @@ class Answerer:
         self._answers = state.answers
         self._new_id = state.new_request_id
         self._heads = state.heads[OWN]  # for the request that is being answered
-        self._request_id = b""  # of the request that is being answered
+        self.request_id = b""  # of the request that is being answered
         self._path = b""
         self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
         self._write_waiter: asyncio.Future[None] | None = None
@@ -130,7 +130,7 @@ class Answerer:
 
     def answer(self, request: Request, flags: int) -> None:
         """Answer ``request``; unless it is answered on return, the connection is blocked until it is."""
-        request.id = self._request_id = self._new_id()
+        request.id = self.request_id = self._new_id()
         self._path = request.path
         try:
             answer = self._handler(request)
@@ -144,19 +144,23 @@ class Answerer:
 
     def answer_fast(self, fast_path: FastPath, common: object, target: bytes, body: bytes) -> bool:
         """Answer a request by the fast path when it is durable; or say that the handler has to answer it."""
+        self.request_id = self._new_id()
+        self._path = target
         try:
             if not fast_path.take(common, target, body, self):
                 return False
         except Exception as error:
-            self._request_id, self._path = self._new_id(), target
             self._heads = self._state.heads[OWN]
             self._send(self._internal_error(error), 0)
             return True
         self.blocked |= RUNNING
-        self._request_id = self._new_id()
-        self._path = target
         self._common = common
         return True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the connection certainly stays here for now."""
+        return self._connection.is_settled
 
     def durable(self, lines: bytes) -> None:
         """Answer a request that the fast path has taken: it is durable."""
@@ -169,7 +173,7 @@ class Answerer:
         self._answers[2] += 1
         if draining:
             lines += connection_line(LAST_REQUEST)
-        data = b"%b%brequest-id: %b\r\n\r\n" % (state.heads[OWN][204], lines, self._request_id)
+        data = b"%b%brequest-id: %b\r\n\r\n" % (state.heads[OWN][204], lines, self.request_id)
         self.bytes_out += len(data)
         self._transport.write(data)
         if self.blocked & WRITE_PAUSED:
@@ -185,11 +189,32 @@ class Answerer:
         if self.blocked & CLOSED or fast_path is None:
             return
         try:
-            answer = fast_path.refusal(self._common, self._path, error, self._request_id)
+            answer = fast_path.refusal(self._common, self._path, error, self.request_id)
         except Exception as unexpected:
             answer = self._internal_error(unexpected)
+        self.refused(answer)
+
+    def refused(self, answer: Response) -> None:
+        """Answer a request that the fast path has taken with what another process says."""
         self._heads = self._state.heads[OWN]
         self._finish(answer, 0)
+
+    def declined(self, body: bytes) -> None:
+        """Have the handler answer a request that the fast path has passed on, and that changed nothing."""
+        fast_path = self._state.fast_path
+        if self.blocked & CLOSED or fast_path is None:
+            return
+        request = fast_path.whole(self._common, self._path, body)
+        request.id = self.request_id
+        try:
+            answer = self._handler(request)
+        except Exception as error:
+            answer = self._internal_error(error)
+        self._heads = self._state.heads[request.audience]
+        if type(answer) is Response:
+            self._finish(answer, 0)
+        else:
+            self._start(answer, request, 0)
 
     def refuse(self, refused: Refused, flags: int) -> None:
         """Send the answer to a request that the handler never sees."""
@@ -288,10 +313,10 @@ class Answerer:
 
     def _send(self, response: Response, flags: int) -> None:
         try:
-            parts = encode_parts(self._heads, response, flags, self._request_id)
+            parts = encode_parts(self._heads, response, flags, self.request_id)
             self._answers[response.status // 100] += 1
         except Exception as error:
-            parts = encode_parts(self._heads, self._internal_error(error), flags, self._request_id)
+            parts = encode_parts(self._heads, self._internal_error(error), flags, self.request_id)
             self._answers[5] += 1
         body = parts[-1]
         if len(body) > self._limits.write_buffer_bytes_max:
@@ -307,7 +332,7 @@ class Answerer:
             self._connection.end()
 
     def _internal_error(self, error: BaseException) -> Response:
-        return internal_error(self._state.refuse, error, self._path, self._request_id)
+        return internal_error(self._state.refuse, error, self._path, self.request_id)
 
     def write(self, data: bytes) -> None:
         """Send bytes after everything written before."""
@@ -327,7 +352,7 @@ class Answerer:
         if flags & HTTP_1_0 or self._state.draining:
             flags |= LAST_REQUEST
         try:
-            head = encode_stream_head(self._heads, answer.status, answer.headers, flags, self._request_id)
+            head = encode_stream_head(self._heads, answer.status, answer.headers, flags, self.request_id)
             self._answers[answer.status // 100] += 1
         except Exception as error:
             await close_iterator(answer.chunks)

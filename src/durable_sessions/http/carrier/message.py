@@ -157,12 +157,27 @@ class AnswerFormat(NamedTuple):
 class Waiting(Protocol):
     """A client that waits for the answer to a request that the fast path has taken."""
 
+    request_id: bytes
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its connection certainly stays with this process for now."""
+        ...
+
     def durable(self, lines: bytes) -> None:
         """Answer 204 with these header lines: what the request asked for is durable."""
         ...
 
     def failed(self, error: DurableSessionsError) -> None:
         """Answer with the refusal of what was taken."""
+        ...
+
+    def refused(self, answer: Response) -> None:
+        """Answer with what another process has answered, which it was passed on to."""
+        ...
+
+    def declined(self, body: bytes) -> None:
+        """Have the handler answer the request: it was passed on, and has changed nothing there."""
         ...
 
 
@@ -185,6 +200,10 @@ class FastPath(Protocol):
         self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
     ) -> Response:
         """Return the answer to a request that was taken, and has failed."""
+        ...
+
+    def whole(self, common: object, target: bytes, body: bytes) -> Request:
+        """Return a request that was taken as the handler gets it."""
         ...
 
 

@@ -14,7 +14,7 @@ from durable_sessions.http.api.sessions import event_indexes, imports, incarnati
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.api.sessions.new_records import NewRecords
-from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, Waiting
+from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response
 from durable_sessions.http.openapi.answer_headers import (
     IDEMPOTENT_REPLAYED,
     PRODUCER_EPOCH,
@@ -29,6 +29,7 @@ from durable_sessions.sessions import append, conditions, drafts, event_ids
 from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.conditions import Conditions
 from durable_sessions.sessions.store import Sessions
+from durable_sessions.storage.door import Told
 from durable_sessions.streams import offsets
 from durable_sessions.streams.effects import RecordsAppended
 from durable_sessions.streams.readonly import StreamRecord
@@ -58,7 +59,7 @@ class EventAppends:
         batch, session = self._batch(request, caller, strict=is_strict(request))
         return self._append(request, caller, key, batch, session)
 
-    def take(self, key: Key, actor: str, body: bytes, waiting: Waiting) -> bool:
+    def take(self, key: Key, actor: str, body: bytes, waiting: Told[bytes]) -> bool:
         """Take one plain event for a session in memory, and tell ``waiting`` when it is durable."""
         draft = drafts.plain(body, self._limits)
         if draft is None:

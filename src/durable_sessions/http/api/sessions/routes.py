@@ -50,7 +50,6 @@ from durable_sessions.http.carrier.message import (
     Request,
     Response,
     StreamingResponse,
-    Waiting,
 )
 from durable_sessions.http.openapi.sessions import LIVE_LIST
 from durable_sessions.http.paths import is_of_sessions
@@ -58,6 +57,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.door import Told
 from durable_sessions.streams.stream import Key
 
 _NO_STORE = (b"Cache-Control", b"no-store")
@@ -159,7 +159,7 @@ class SessionsFace:
             return self._refuse(error, request, caller)
         return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
 
-    def take(self, workspace: str, actor: str, path: bytes, body: bytes, waiting: Waiting) -> bool:
+    def take(self, workspace: str, actor: str, path: bytes, body: bytes, waiting: Told[bytes]) -> bool:
         """Take a plain append to a session in memory, and tell ``waiting`` when it is durable."""
         try:
             target = _target(workspace, path)
