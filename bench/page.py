@@ -44,6 +44,7 @@ _WATCH = f"""new Promise(done => {{
 }})"""
 _BYTES = """performance.getEntriesByType('resource').filter(one => one.name.includes('/v1/'))
   .reduce((sum, one) => sum + one.transferSize, 0)"""
+_ASSET_BYTES = _BYTES.replace("/v1/", "/ui/")
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 _ELEMENTS = "document.querySelectorAll('*').length"
 _TYPED = """(typed) => new Promise((done) => {
@@ -85,7 +86,7 @@ class Figure:
     def row(self) -> str:
         """Return the row of the table."""
         must, aim = (
-            f"{limit:,g} {self.unit}" if limit is not None else "–" for limit in (self.must, self.aim)
+            "–" if limit is None else f"{limit:,g} {self.unit}".strip() for limit in (self.must, self.aim)
         )
         value = f"{self.value:,.{self.digits}f} {self.unit}".strip()
         return f"| {self.name} | {must} | {aim} | {value} | {self._verdict()} |"
@@ -133,6 +134,8 @@ def _figures(
     yield Figure("all assets, gzipped", _assets() / 1000, "kB", 120, 90)
     paints = [_opened(browser, server, "/", "document.querySelector('a.session')")[1] for _ in range(ROUNDS)]
     yield Figure("first paint of the list", statistics.median(paints), "ms", 500, 200)
+    page = _opened(browser, server, f"/sessions/long-{counts[0]}", _READABLE)[0]
+    yield Figure("assets that a session takes to open, gzipped", page.run(_ASSET_BYTES) / 1000, "kB")
     yield Figure(
         f"filter {SESSIONS:,} sessions, a key press, p95",
         _quantile(_filtered(browser, server)),

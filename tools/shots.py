@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,10 @@ def work(rounds: int, seed: int) -> list[dict[str, Any]]:
             events.append(
                 {"type": "agent.thread_context_compacted", "summary": "The order of a set was relied on."}
             )
+    at = datetime(2026, 11, 18, 9, 12, tzinfo=UTC)
+    for event in events:
+        at += timedelta(seconds=chance.uniform(0.3, 6))
+        event["processed_at"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return events
 
 
@@ -122,7 +127,8 @@ def fill(client: httpx2.Client) -> None:
     ]
     asked = {"question": "May I push the fix to main?", "options": ["approve", "reject"]}
     fact = {"kind": "goal", "key": "goal", "value": "Make the importer test reliable."}
-    remembered = {"scope": "project:importer", "key": "order", "value": "A set has no order.", "why": "agent"}
+    remembered = {"scope": "project:importer", "key": "order", "value": "A set has no order."}
+    learned = {"why": "tool_result", "refs": [{"rel": "because", "id": "r-t0"}]}
     source = {"Stream-Forked-From": "/v1/sessions/run-0", "Stream-Fork-Offset": f"{0:016d}_{200:016d}"}
     client.put("/v1/sessions/run-0-again", headers=source, json={"title": "Fix the flaky importer, again"})
     store(client, "run-0-again", work(5, 9), title="Fix the flaky importer, again")
@@ -130,11 +136,13 @@ def fill(client: httpx2.Client) -> None:
         {"type": "ds.fact", **fact},
         {"type": "ds.outcome.defined", "features": wanted},
         {"type": "ds.budget.set", "usd": 5, "tool_calls": 400},
-        {"type": "ds.memory.written", **remembered},
+        {"type": "ds.memory.written", **remembered, **learned},
         {"type": "ds.approval.requested", **asked},
     ):
         coder = {"Session-Principal": "coder"}
         client.post("/v1/sessions/run-0/events", json=event, headers=coder).raise_for_status()
+    for at in range(len(titles)):  # the list counts failures of sessions that have an outline
+        client.get(f"/v1/sessions/run-{at}/outline").raise_for_status()
 
 
 def shown(browser: Chromium, address: str, width: int, height: int, *, dark: bool = False) -> Page:

@@ -149,13 +149,13 @@ function Step({ session, one, found, isFirst }) {
   if (!found) return html`<span class="step"><i class="bar"></i></span>`;
   const { entry, result } = found;
   return html`<a class=${`step ${entry.failed ? "bad" : ""}`} href=${sessionAddress(session, { at: one.position })}><${Icon} name=${glyph(entry, true)} /><b>${entry.title}</b>
-    <span><bdi>${entry.line}</bdi>${result && html` <i class="dim"><bdi>${telling(result)}</bdi></i>`}${isFirst && html`<span class="chip warn">first difference</span>`}</span></a>`;
+    <span>${isFirst && html`<span class="chip warn">first difference</span> `}<bdi>${entry.line}</bdi>${result && html` <i class="dim"><bdi>${telling(result)}</bdi></i>`}</span></a>`;
 }
 
 function Head({ diff }) {
   const rows = [
-    ["done", diff.a.done, diff.b.done], ["events", diff.a.events, diff.b.events], ["failed calls", diff.a.failed_calls, diff.b.failed_calls],
-    ["tokens out", diff.a.usage.output_tokens ?? 0, diff.b.usage.output_tokens ?? 0], ["time", duration(diff.a.seconds * 1000), duration(diff.b.seconds * 1000)],
+    ["done", diff.a.done, diff.b.done], ["events", exact(diff.a.events), exact(diff.b.events)], ["failed calls", diff.a.failed_calls, diff.b.failed_calls],
+    ["tokens out", exact(diff.a.usage.output_tokens ?? 0), exact(diff.b.usage.output_tokens ?? 0)], ["time", duration(diff.a.seconds * 1000), duration(diff.b.seconds * 1000)],
     ...(diff.a.usage.cost_usd || diff.b.usage.cost_usd ? [["cost", money(diff.a.usage.cost_usd ?? 0), money(diff.b.usage.cost_usd ?? 0)]] : []),
     ...diff.facts.slice(0, 50).map((one) => [`fact ${one.key}`, one.a?.value ?? one.a, one.b?.value ?? one.b]),
     ...diff.verdicts.slice(0, 50).map((one) => [`verdict ${one.feature}`, one.a?.verdict ?? one.a, one.b?.verdict ?? one.b]),
