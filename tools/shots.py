@@ -103,10 +103,10 @@ def work(rounds: int, seed: int) -> list[dict[str, Any]]:
             events.append(
                 {"type": "agent.thread_context_compacted", "summary": "The order of a set was relied on."}
             )
-    at = datetime(2026, 11, 18, 9, 12, tzinfo=UTC)
+    moment = datetime(2026, 11, 18, 9, 12, tzinfo=UTC)
     for event in events:
-        at += timedelta(seconds=chance.uniform(0.3, 6))
-        event["processed_at"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment += timedelta(seconds=chance.uniform(0.3, 6))
+        event["processed_at"] = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return events
 
 
