@@ -955,7 +955,7 @@ class AdoptConflictError(DurableSessionsError):
 
 
 class ContextTooSmallError(DurableSessionsError):
-    """What must be in every context needs {needed} tokens; ask for at least so many with budget_tokens."""
+    """What must be in every context needs {needed} tokens; ask for at least that many with budget_tokens."""
 
     code = "context_too_small"
     told = ("needed",)

@@ -65,11 +65,13 @@ class Settings:
     )
     allowed_hosts: tuple[str, ...] = _setting(
         (),
-        "Names besides 127.0.0.1, localhost and [::1] that a server without keys answers to, by comma.",
+        "Names besides 127.0.0.1, localhost and [::1] that a server without keys answers to, separated by "
+        "commas.",
     )
     allowed_origins: tuple[str, ...] = _setting(
         (),
-        "Origins of web pages, such as https://chat.example, that may use the server like its own, by comma.",
+        "Origins of web pages, such as https://chat.example, that may use the server like its own, separated "
+        "by commas.",
     )
     webhook_private_addresses: bool = _setting(
         False,
@@ -88,7 +90,8 @@ class Settings:
     node_name: str = _setting("", "What people call this node of a cluster; if empty, host name and port.")
     nats: tuple[str, ...] = _setting(
         (),
-        "Addresses of NATS servers with the log of the cluster, such as nats://10.0.0.1:4222, by comma.",
+        "Addresses of NATS servers with the log of the cluster, such as nats://10.0.0.1:4222, separated by "
+        "commas.",
     )
     nats_ca: str = _setting("", "File with the certificate authority of the NATS servers, for TLS.")
     nats_certificate: str = _setting("", "File with the certificate that this node shows to NATS.")

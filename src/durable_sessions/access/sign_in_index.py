@@ -37,5 +37,5 @@ class SignInIndex:
         return list(self._by_parent.get(parent_id, {}).values())
 
     def oldest(self, count: int) -> list[LiveKey]:
-        """Return so many of all sign-ins, oldest first."""
+        """Return this many of all sign-ins, oldest first."""
         return list(islice(self._all.values(), count))

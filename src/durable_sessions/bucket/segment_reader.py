@@ -70,7 +70,7 @@ class SegmentReader:
         return SegmentSlice(found, position, full)
 
     def _expect(self, footer: Footer, pieces: list[Piece], position: int, bytes_max: int) -> None:
-        """Begin to load what so many bytes from ``position`` on are in, as far as can be told."""
+        """Begin to load what this many bytes from ``position`` on are in, as far as can be told."""
         expected = 0
         for piece in pieces:
             if piece.next <= position:

@@ -28,11 +28,11 @@ from durable_sessions.tools.cluster.setup import ClusterSetup
 from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status, live_nodes
 
 NATS_PARTITIONS, BUCKET_PARTITIONS = 8, 2
-"""How many partitions a new cluster gets, unless it is told; those in a bucket cost a PUT per frame each."""
+"""How many partitions a new cluster gets by default; fewer where each frame of each log is a PUT."""
 _NAMES = ("bucket", "nats", "nats_ca", "nats_certificate", "nats_key", "nats_credentials", "nats_nkey")
 _HELP = {
     "bucket": "Bucket of the cluster: s3://name/prefix, gs://… or az://….",
-    "nats": "Addresses of the NATS servers, by comma.",
+    "nats": "Addresses of the NATS servers, separated by commas.",
     "nats_ca": "File with the certificate authority of the NATS servers.",
     "nats_certificate": "File with the certificate to show to NATS.",
     "nats_key": "File with the key of that certificate.",
@@ -231,7 +231,7 @@ async def _place(
     "--monitoring",
     metavar="URLS",
     default="",
-    help="Addresses of the monitoring of all NATS servers, such as http://10.0.0.1:8222, by comma.",
+    help="Monitoring addresses of all NATS servers, such as http://10.0.0.1:8222, separated by commas.",
 )
 @_as_json
 def check(settings: Settings, monitoring: str, as_json: bool) -> None:

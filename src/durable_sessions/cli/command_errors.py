@@ -95,7 +95,7 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
 
 
 ENDED = {"stream_closed": "is closed", "session_archived": "is archived"}
-"""What is so with a session that takes no more events, by the code of the refusal."""
+"""Why a session takes no more events, in words, by the code of the refusal."""
 _OTHERS_TURN = ("lease_lost", "lease_required", "not_routed")
 """Refusals with 403 that no other key would help against: somebody else has the session."""
 _NOTHING_THERE = (404, 405, 501)

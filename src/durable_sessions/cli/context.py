@@ -18,11 +18,13 @@ from durable_sessions.rendering.text import clean, one_line, plural
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.option("--budget-tokens", type=WholeNumber(min=100), help="At most so many; 100,000 if not given.")
+@click.option(
+    "--budget-tokens", type=WholeNumber(min=100), help="At most this many tokens; 100,000 if not given."
+)
 @click.option("--query", "-q", help="Also events that match these words.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type of events; repeatable.")
 @click.option("--see-all", is_flag=True, help="Also what the present route leaves out.")
-@click.option("--at", type=Offset(), help="What it was at this place of the session.")
+@click.option("--at", type=Offset(), help="As it was at this place of the session.")
 @with_connection
 def context(
     connection: ServerConnection,

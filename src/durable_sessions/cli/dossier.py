@@ -73,7 +73,7 @@ def verify(connection: ServerConnection, output: Output, file: Path, keys: Path 
 @click.command(cls=_DossierCommand)
 @click.argument("session", type=SESSION)
 @click.option("--kind", type=OneOf([*KINDS]), default=KINDS[0], show_default=True, help="For whom.")
-@click.option("--at", type=Offset(), help="What it was at this place of the session.")
+@click.option("--at", type=Offset(), help="As it was at this place of the session.")
 @click.option(
     "--output",
     "-o",

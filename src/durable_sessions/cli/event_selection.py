@@ -95,7 +95,7 @@ def with_selection(command: Command) -> Command:
 _OPTIONS = (
     click.option("--from", "from_", type=WholeNumber(min=0), help="Position of the first, counted from 0."),
     click.option("--offset", type=Offset(), help="A saved offset to begin at, instead of a position."),
-    click.option("--tail", "--last", type=WholeNumber(min=0), help="Only the last so many that match."),
+    click.option("--tail", "--last", type=WholeNumber(min=0), help="Only this many of the last that match."),
     click.option(
         "--around",
         metavar="POSITION|EVENT_ID",
@@ -113,5 +113,5 @@ _OPTIONS = (
         "--order", type=OneOf(["asc", "desc"]), default="asc", show_default=True, help="Which first."
     ),
     click.option("--pairs", is_flag=True, help="Keep tool calls and their results together."),
-    click.option("--limit", type=WholeNumber(min=1), help="At most so many."),
+    click.option("--limit", type=WholeNumber(min=1), help="At most this many."),
 )

@@ -14,7 +14,7 @@ from durable_sessions.cli.terminal import Output
 @click.argument("session", type=SESSION)
 @click.option("--format", "form", type=OneOf(graph_output.FORMATS), help="A text that one of these draws.")
 @click.option("--alone", is_flag=True, help="Without the sessions it was forked from, and all forks.")
-@click.option("--at", type=Offset(), help="What it was at this place of the session.")
+@click.option("--at", type=Offset(), help="As it was at this place of the session.")
 @with_connection
 def graph(
     connection: ServerConnection,

@@ -18,7 +18,7 @@ from durable_sessions.client.errors import BadRequestError
 from durable_sessions.rendering.text import clean
 
 _SCOPES_MAX = 1_000
-"""Among so many scopes the nearest to a misspelt one is looked for."""
+"""Among at most this many scopes the nearest to a misspelt one is looked for."""
 _COUNT = WholeNumber(1)
 _POSITION = WholeNumber(0)
 _NUMBERS = frozenset(("POSITION", "ENTRIES", "RECORDS"))
@@ -33,7 +33,7 @@ def memory() -> None:
 @click.argument("scope")
 @click.option("--key", help="Only the entry of this key.")
 @click.option("-q", "--query", "q", metavar="WORDS", help="Only entries with these words, the best first.")
-@click.option("--at", type=_POSITION, metavar="POSITION", help="As it was after so many records.")
+@click.option("--at", type=_POSITION, metavar="POSITION", help="As it was after this many records.")
 @click.option("--limit", type=_COUNT, default=100, show_default=True, help="How many entries.")
 @with_connection
 def get(

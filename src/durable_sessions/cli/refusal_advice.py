@@ -55,7 +55,7 @@ ADVICE = {
         by_another=True,
     ),
     "nothing_pending": Advice("", " See what does with:", ("approve",)),
-    "context_too_small": Advice("; ask for at least", "; give at least so many with --budget-tokens."),
+    "context_too_small": Advice("; ask for at least", "; give at least that many with --budget-tokens."),
     "dossier_too_large": Advice(
         " Ask for an earlier place", " Ask for an earlier place with --at, or export the sessions one by one."
     ),

@@ -22,10 +22,10 @@ from durable_sessions.tools.stopped_partition import Stopped
     "--partitions",
     type=WholeNumber(min=1, max=PARTITIONS_MAX),
     required=True,
-    help="How many there shall be: as many as workers, or a multiple of that.",
+    help="The new number of partitions: the number of workers, or a multiple of it.",
 )
 def repartition(where: DataTarget, partitions: int) -> None:
-    """Divide the data of a stopped server among so many partitions, one or more for each worker.
+    """Divide the data of a stopped server among this many partitions, one or more for each worker.
 
     No event is copied; sessions keep their URLs, and events their ids and offsets. Until the last step
     nothing has changed; if it is interrupted, run it again.

@@ -26,7 +26,7 @@ _ANYONE = "*"
 @click.option("--reason", required=True, help="Why.")
 @click.option("--needs", multiple=True, metavar="FEATURE", help="Only once this feature passes; repeatable.")
 @click.option("--see-type", multiple=True, metavar="TYPE", help="Show only this type of events; repeatable.")
-@click.option("--see-last", type=WholeNumber(min=0), help="Show only so many of the last events.")
+@click.option("--see-last", type=WholeNumber(min=0), help="Show only this many of the last events.")
 @click.option("--see-from", type=WholeNumber(min=0), help="Show only events from this position on.")
 @click.option("--see-fact", multiple=True, metavar="KEY", help="Show only this fact, or prefix*; repeatable.")
 @with_connection

@@ -138,7 +138,7 @@ def _within(
     order: Literal["asc", "desc"] | None,
     hits_max: int,
 ) -> SearchResults:
-    """Search one session, page by page, up to so many hits."""
+    """Search one session, page by page, up to this many hits."""
     hits: list[Hit] = []
     page: str | None = None
     while True:

@@ -19,7 +19,9 @@ from durable_sessions.exporters.summary import ExportSummary, facts
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option("--last", type=WholeNumber(min=1), help="Only the last so many shown events, with whole calls.")
+@click.option(
+    "--last", type=WholeNumber(min=1), help="Only this many of the last shown events, with whole calls."
+)
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 @click.option("--pager", is_flag=True, help="Show it in a pager.")
 def show(

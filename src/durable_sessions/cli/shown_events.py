@@ -18,7 +18,7 @@ def start_of_last(
     types: tuple[str, ...] = (),
     everything: bool,
 ) -> int:
-    """Return the position from which on ``count`` events are shown, 0 if there are not so many.
+    """Return the position from which on ``count`` events are shown, 0 if there are fewer.
 
     ``everything`` says that bookkeeping is shown, too.
     """

@@ -18,7 +18,7 @@ from durable_sessions.cli.terminal import Output
 @click.option("--prefix", help="Slots whose names begin so.")
 @click.option("--at", type=Offset(), help="As of this place of the session, instead of now.")
 @click.option("--desc", is_flag=True, help="The last names first.")
-@click.option("--limit", type=WholeNumber(min=1), help="At most so many.")
+@click.option("--limit", type=WholeNumber(min=1), help="At most this many.")
 def slots(
     connection: ServerConnection,
     output: Output,

@@ -12,7 +12,7 @@ from durable_sessions.cli.terminal import Output
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.option("--at", type=Offset(), help="What was so at this place of the session.")
+@click.option("--at", type=Offset(), help="As it was at this place of the session.")
 @with_connection
 def state(connection: ServerConnection, output: Output, session: str, at: str | None) -> None:
     """Show where the work on SESSION stands: goal, features, stops, facts, lease, budget, checkpoint."""

@@ -44,7 +44,7 @@ class SupervisedWorker:
 
 
 def main() -> None:
-    """Serve as the supervisor says, until it says stop or is gone; a failure is told as by any command."""
+    """Serve as the supervisor says, until it says stop or is gone; failures are told as by any command."""
     channel = WorkerChannel()
     try:
         start = WorkerStart.decode(channel.start())

@@ -149,7 +149,7 @@ class AsyncWork(AsyncPlacedSession):
         return await self.append(work_calls.checkpoint(units, next, instructions, done, git, state))
 
     async def checkpoint_due(self, *, every: int = 100) -> bool:
-        """Say whether so many events, or more, have come since the last checkpoint, or the beginning."""
+        """Say whether this many events, or more, have come since the last checkpoint, or the beginning."""
         state = await self.state()
         return bool(state["events_since_checkpoint"] >= every)
 

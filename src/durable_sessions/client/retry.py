@@ -29,7 +29,7 @@ _WRONG_URL = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
 
 def pause_seconds(failures: int) -> float:
-    """Return how long to wait after so many failures in a row: doubling, with jitter, bounded."""
+    """Return how long to wait after this many failures in a row: doubling, with jitter, bounded."""
     full = FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16)
     return min(full, PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
 

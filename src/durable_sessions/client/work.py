@@ -133,7 +133,7 @@ class Work(PlacedSession):
         return self.append(work_calls.checkpoint(units, next, instructions, done, git, state))
 
     def checkpoint_due(self, *, every: int = 100) -> bool:
-        """Say whether so many events, or more, have come since the last checkpoint, or the beginning."""
+        """Say whether this many events, or more, have come since the last checkpoint, or the beginning."""
         state = self.state()
         return bool(state["events_since_checkpoint"] >= every)
 

@@ -310,6 +310,6 @@ def _nanoseconds(at_ms: int) -> str:
 
 
 def _digest(kind: str, name: str, size: int) -> str:
-    """Return an id of so many bytes that is always the same for the same name; it is never zero."""
+    """Return an id of this many bytes that is always the same for the same name; it is never zero."""
     made = hashlib.sha256(f"{kind}:{name}".encode(errors="replace")).hexdigest()[: 2 * size]
     return made if made.strip("0") else "1" * (2 * size)

@@ -9,7 +9,7 @@ NAME = "probe"
 
 
 def probe(disk: Disk, directory: Path, size: int) -> None:
-    """Write and sync so many bytes in ``directory`` and remove them again; raises OSError if that fails."""
+    """Write and sync this many bytes in ``directory`` and remove them again; raises OSError if that fails."""
     path = directory / NAME
     with suppress(FileNotFoundError):
         disk.unlink(path)

@@ -169,7 +169,7 @@ class ReadingTools:
         session_id: SessionId,
         from_position: Annotated[int, Field(description="Begin here; 0 is the first event.", ge=0)] = 0,
         tail: Annotated[
-            int | None, Field(description="Instead: the last events, so many.", ge=1, le=100)
+            int | None, Field(description="Instead: only this many of the last events.", ge=1, le=100)
         ] = None,
         limit: Annotated[int, Field(ge=1, le=100)] = 20,
         types: Types = None,

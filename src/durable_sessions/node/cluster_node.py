@@ -82,7 +82,7 @@ from durable_sessions.streams.outbox import OwedRecord
 logger = structlog.get_logger(__name__)
 
 BATCH_BYTES_MAX = 1024 * 1024
-"""Small appends wait behind a batch of at most so many bytes."""
+"""Small appends wait behind a batch of at most this many bytes."""
 CHECK_SECONDS = 60.0
 """How often the configuration of the logs is compared with what it must be."""
 PLACEMENT_SECONDS = 5.0

@@ -10,7 +10,7 @@ from durable_sessions.log.generations import logged_generations
 
 
 async def data_layout(bucket: ObjectStore | None, data: Path, partitions: int = 1) -> PartitionLayout:
-    """Return how a bucket is divided; one that is new, or None, gets so many partitions.
+    """Return how a bucket is divided; one that is new, or None, gets this many partitions.
 
     A directory with logs is refused if none of them is of the bucket's generation: what they hold beyond the
     last flush would be left behind unnoticed.

@@ -26,7 +26,7 @@ from durable_sessions.partition_id import PartitionId
 logger = structlog.get_logger(__name__)
 
 EMPTY_FRAMES_MAX = 1_200
-"""After so many frames a log without batches is trimmed: about an hour of proofs, replayed in no time."""
+"""After this many frames a log without batches is trimmed: about an hour of proofs, replayed in no time."""
 
 
 class OwnedPartition:

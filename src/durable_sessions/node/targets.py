@@ -56,7 +56,7 @@ _OPERATIONS = frozenset((b"/readyz", b"/metrics"))
 
 
 def target_of(workspace: str, request: Request, of: int) -> int:
-    """Return the partition, of so many, that a request is for, or what else it is for."""
+    """Return the partition, of ``of`` in all, that a request is for, or what else it is for."""
     path = request.path
     if request.method == b"OPTIONS":
         return RequestTarget.ANY
@@ -93,7 +93,7 @@ class StreamTarget(NamedTuple):
 
 
 def stream_target(workspace: str, path: bytes, of: int) -> StreamTarget | None:
-    """Return the target of a path below the stream root, of so many partitions; None if it names none."""
+    """Return the target of a path below the stream root, of this many partitions; None if it names none."""
     return (_stream_target if len(path) <= _CACHED_BYTES_MAX else _stream_target.__wrapped__)(
         workspace, path, of
     )

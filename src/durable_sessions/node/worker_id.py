@@ -21,7 +21,7 @@ class WorkerId:
         return 0 if partition == SYSTEM else partition % self.of
 
     def partitions(self, of: int, generation: int = 0) -> list[PartitionId]:
-        """Return the partitions of this worker, where there are so many in all."""
+        """Return the partitions of this worker, where there are this many in all."""
         everything = PartitionId(0, of, generation).all()
         return [partition for partition in everything if self.owns(partition.number)]
 

@@ -133,7 +133,7 @@ class Search:
         )
 
     async def referring(self, workspace: str, terms: Sequence[str], limit: int) -> ReferringEvents:
-        """Return the events of a workspace that have one of some terms of refs, at most so many."""
+        """Return the events of a workspace that have one of some terms of refs, at most ``limit``."""
         found: dict[tuple[int, int], tuple[StreamView, IndexHit]] = {}
         is_complete, more = True, False
         for begin in range(0, len(terms), _TERMS_AT_ONCE):

@@ -65,7 +65,7 @@ class Branches:
         self._limits = limits
 
     async def difference(self, a: StreamView, at: int, b: StreamView, b_at: int) -> SessionDifference:
-        """Return how two sessions differ, each after so many events."""
+        """Return how two sessions differ, each after this many events."""
         common = self.common(a, at, b, b_at)
         shared = 0 if common is None else common.position
         fold_a, fold_b = await self._folds.at(a, at), await self._folds.at(b, b_at)

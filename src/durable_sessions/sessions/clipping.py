@@ -10,7 +10,7 @@ from durable_sessions.sessions.json_members import members
 from durable_sessions.streams import messages
 
 _KEPT_MIN = 64
-"""Texts of up to so many bytes are never cut."""
+"""Texts of up to this many bytes are never cut."""
 _MARK_BYTES = 48
 """About how much the mark takes that stands for what was cut out."""
 

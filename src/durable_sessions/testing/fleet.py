@@ -34,7 +34,7 @@ HEARD_SECONDS = 0.05
 
 
 def node_names(count: int) -> list[str]:
-    """Return the names of so many nodes."""
+    """Return the names of this many nodes."""
     return [f"node-{number:04d}" for number in range(count)]
 
 
@@ -151,7 +151,7 @@ class FleetTakeOver:
         self._plans: dict[frozenset[str], dict[str, list[int]]] = {}
 
     def kill(self, count: int) -> TakeOver:
-        """Kill so many nodes at time 0, and return how their partitions were taken over."""
+        """Kill this many nodes at time 0, and return how their partitions were taken over."""
         killed = self._random.sample(self._names, count)
         orphans = {number for number in self._numbers if self._owners[number] in killed}
         claims = sorted(self._claims(killed))
@@ -226,7 +226,7 @@ class KeyDistribution:
 
 
 def distribute_keys(followers: int, keys: int) -> KeyDistribution:
-    """Let so many nodes follow a table of so many keys, and revoke one."""
+    """Let this many nodes follow a table of this many keys, and revoke one."""
     return asyncio.run(_distribute_keys(followers, keys))
 
 
@@ -300,7 +300,7 @@ async def _distribute_keys(count: int, keys: int) -> KeyDistribution:
 @click.option("--keys", default=10_000, show_default=True, type=click.IntRange(min=1))
 @click.option("--seed", default=1, show_default=True)
 def main(nodes: int, partitions: int, keys: int, seed: int) -> None:
-    """Simulate a cluster of so many nodes and partitions, and print what it takes."""
+    """Simulate a cluster of this many nodes and partitions, and print what it takes."""
     spread = shares(nodes, partitions)
     click.echo(f"{nodes} nodes, {partitions} partitions")
     click.echo(

@@ -104,7 +104,7 @@ class MemoryReads:
     async def _ranked(
         self, view: StreamView, history: ScopeHistory, query: Query, at: int, wanted: int
     ) -> list[KnownWrite]:
-        """Return the best live writes for words, at least so many if there are.
+        """Return the best live writes for words, at least this many if there are.
 
         The index has every write, also those that are not live, which are passed over.
         """

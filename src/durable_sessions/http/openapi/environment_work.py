@@ -22,8 +22,8 @@ BLOCK_MS = in_query(
 RECLAIM_MS = in_query(
     "reclaim_older_than_ms",
     whole(minimum=0, maximum=86_400_000),
-    "Also take what a worker has that gave no sign of life for so many milliseconds; if absent, what has an "
-    "expired lease.",
+    "Also take the work of a worker that has given no sign of life for this many milliseconds; if absent, "
+    "work whose lease has expired.",
     5_000,
 )
 DESIRED_TTL = in_query("desired_ttl_seconds", whole(minimum=1), "Taken, and not followed.", 60)

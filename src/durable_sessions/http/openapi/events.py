@@ -70,7 +70,9 @@ EVENT_DELTAS = in_query(
 
 # Which events a read is for. ``EventRange`` parses what is described here.
 _START = in_query("from", whole(maximum=_POSITION_MAX), "From this event on, counted from 0.", 0, default=0)
-_TAIL = in_query("tail", whole(maximum="{page_events_max}"), "The last so many.", 50, default=0)
+_TAIL = in_query(
+    "tail", whole(maximum="{page_events_max}"), "Only this many of the last events.", 50, default=0
+)
 _AROUND = in_query(
     "around",
     {"anyOf": [whole(maximum=_POSITION_MAX), text(minLength=1)]},

@@ -56,7 +56,7 @@ NOUN = Noun(
                 in_query(
                     "at",
                     text(),
-                    "As of this position, that is after so many events, or of this offset; now if absent.",
+                    "As of this position, that is after this many events, or of this offset; now if absent.",
                     "1",
                     "offset_beyond_tail",
                     "invalid_offset",

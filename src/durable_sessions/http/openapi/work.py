@@ -35,7 +35,7 @@ from durable_sessions.sessions.graph.state import SessionState
 AT = in_query(
     "at",
     text(pattern=r"^(\d{1,13}|\d{16}_\d{16})$"),
-    "As of this position (the first so many events) or offset; the end if absent.",
+    "As of this position (after this many events) or offset; the end if absent.",
     2,
     "offset_beyond_tail",
     "invalid_offset",

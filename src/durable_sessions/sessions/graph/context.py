@@ -116,7 +116,7 @@ def preamble(fold: Fold, wish: ContextWish, handoff: LastCheckpoint | None) -> b
 
 
 def tokens(size: int) -> int:
-    """Return how many tokens so many bytes are, about."""
+    """Return how many tokens this many bytes are, about."""
     return -(-size // BYTES_PER_TOKEN)
 
 

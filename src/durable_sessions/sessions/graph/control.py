@@ -190,7 +190,7 @@ class Control:
             )
 
     def limit_cost(self, usd: float | None, position: int, at_ms: int) -> None:
-        """Set or lift the limit on cost of the session's record, behind so many events."""
+        """Set or lift the limit on cost of the session's record, behind this many events."""
         meter = self.meter
         if meter is None:
             meter = self._parts[METER] = Meter(at_ms)

@@ -113,7 +113,7 @@ class Governor:
         self._step(sent, event, position)
 
     def limit_cost(self, usd: float | None, position: int) -> None:
-        """Set or lift the limit on cost of the session's record, behind so many events."""
+        """Set or lift the limit on cost of the session's record, behind this many events."""
         self._control.limit_cost(usd, position, self._now_ms)
 
     def trip(self) -> Word | None:

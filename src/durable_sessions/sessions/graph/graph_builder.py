@@ -230,7 +230,7 @@ class GraphBuilder:
         return self.parts.break_cycles()
 
     def graph(self, session: str, position: int) -> SessionGraph:
-        """Return the graph of a session, of its first so many events."""
+        """Return the graph of a session as it was after this many events."""
         parts = self.parts
         return SessionGraph(
             session, offsets.encode(position), list(parts.nodes.values()), parts.edges(), parts.is_truncated

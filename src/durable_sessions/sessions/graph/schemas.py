@@ -156,7 +156,9 @@ class See(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What the context of the next worker is narrowed to."""
 
     types: Annotated[list[_Name], msgspec.Meta(max_length=_LIMITS.see_entries_max)] | None = None
-    last: Annotated[Annotated[int, msgspec.Meta(ge=0)] | None, about("The last so many events.")] = None
+    last: Annotated[
+        Annotated[int, msgspec.Meta(ge=0)] | None, about("Only this many of the last events.")
+    ] = None
     from_: Annotated[_Position | None, about("Events from this position on.")] = msgspec.field(
         name="from", default=None
     )

@@ -116,7 +116,7 @@ def summary_of(block: EventBlock) -> BlockSummary:
 
 
 def points(summaries: Sequence[BlockSummary], events: int, most: int) -> list[Point]:
-    """Return up to so many points over all events, from the blocks that are known, in order."""
+    """Return up to this many points over all events, from the blocks that are known, in order."""
     if not most or not events:
         return []
     # Rounded up: never more points than asked for, even if the last one then stands for fewer marks.

@@ -57,7 +57,7 @@ create table numbered_as_of (stream integer primary key, erasures integer not nu
         return found
 
     def data(self, stream: int, block: int, count: int, erasures: int) -> bytes | None:
-        """Return a block, if it is of so many events and knows all erasures; it counts as used now."""
+        """Return a block, if it is of this many events and knows all erasures; it counts as used now."""
         connection = self._views.connection()
         query = "select data from outlines where stream = ? and block = ? and count = ? and erasures = ?"
         found = connection.execute(query, (stream, block, count, erasures)).fetchone()
@@ -95,7 +95,7 @@ create table numbered_as_of (stream integer primary key, erasures integer not nu
         self._views.evict()
 
     def update_summary(self, stream: int, block: int, late: int, summary: bytes) -> None:
-        """Keep the summary of a block that knows so many late pairs."""
+        """Keep the summary of a block that knows this many late pairs."""
         change = "update outlines set late = ?, summary = ? where stream = ? and block = ?"
         self._views.connection().execute(change, (late, summary, stream, block))
 

@@ -160,7 +160,7 @@ class Outlines:
     # Where blocks lie -------------------------------------------------------------------
 
     def _places(self, durable: StreamView, events: int) -> list[_Place]:
-        """Return the blocks of a session of so many events."""
+        """Return the blocks of a session of this many events."""
         places = []
         own = self._streams.erasures(durable)
         for number in range(-(-events // self._size)):

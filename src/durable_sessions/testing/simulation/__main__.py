@@ -40,7 +40,7 @@ _KINDS: dict[str, _RunSeed] = {
 @click.command()
 @click.option("--seed", type=int, help="Run this seed alone.")
 @click.option("--trace", is_flag=True, help="With --seed: print every step.")
-@click.option("--seeds", type=int, help="Run so many seeds, from --first on.")
+@click.option("--seeds", type=int, help="Run this many seeds, from --first on.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first of the seeds.")
 @click.option("--minutes", type=float, help="Run fresh seeds for so long.")
 @click.option("--rivals", is_flag=True, help="Run two servers on one bucket, each with its own disk.")

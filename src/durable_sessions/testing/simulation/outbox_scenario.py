@@ -32,7 +32,7 @@ _LIMITS = replace(SCENARIO_LIMITS, log_segment_bytes_max=400, subscription_chang
 _NAMES = ("one", "two")
 _JSON = "application/json"
 _LOST_EVERY = 3
-"""Every so many deliveries the record is taken, but the acknowledgement is lost."""
+"""After how many deliveries there is one whose record is taken, but whose acknowledgement is lost."""
 
 
 def outbox_scenario(point: int | None, end: End) -> RunPlan:

@@ -48,7 +48,7 @@ class ClusterSetup:
     async def run(
         self, name: str, unflushed_bytes_max: int, replicas: int, partitions: int
     ) -> ClusterDescription:
-        """Make the cluster with so many partitions, or finish making it; return its description."""
+        """Make the cluster with this many partitions, or finish making it; return its description."""
         if not NAME.fullmatch(name):
             raise SettingsError(
                 problem=f"{name!r} cannot be the name of a cluster: write 1 to 32 of a-z, 0-9 and hyphen."

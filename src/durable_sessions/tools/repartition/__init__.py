@@ -74,7 +74,7 @@ class Repartition:
         self._data = stopped.settings.data
 
     async def run(self, partitions: int) -> Repartitioned:
-        """Divide the bucket into so many partitions; on return that is durable."""
+        """Divide the bucket into this many partitions; on return that is durable."""
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise RepartitionRefusedError(
                 problem=f"it can have 1 to {PARTITIONS_MAX} partitions, not {partitions}."

@@ -34,7 +34,7 @@ class Assignment(NamedTuple):
 
 
 def assign(members: Iterable[FamilyMember], partitions: int) -> Assignment:
-    """Return where all streams of a bucket go if it is divided into so many partitions."""
+    """Return where all streams of a bucket go if it is divided into this many partitions."""
     known = {member.number: member for member in members}
     families: dict[int, list[FamilyMember]] = {}
     for member in known.values():

@@ -194,7 +194,7 @@ class MergedListing:
 
 
 def _place(part: PartitionRows, taken: int, before: int) -> int:
-    """Return where a partition goes on after so many of its sessions were taken."""
+    """Return where a partition goes on after this many of its sessions were taken."""
     if taken == len(part.sessions) and part.next is not None:
         return part.next
     return part.sessions[taken - 1][0].number if taken else before
