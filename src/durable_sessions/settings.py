@@ -58,6 +58,11 @@ class Settings:
     otlp_unknown: str = _setting(
         "keep", "What becomes of OpenTelemetry that means nothing to a session: keep, as it came, or drop."
     )
+    otlp_redact: bool = _setting(
+        False,
+        "Whether secrets in OpenTelemetry are replaced by markers before it is stored, as ds import --redact "
+        "does it: true or false.",
+    )
     connections: int = _setting(DEFAULT_LIMITS.connections_max, "Most connections open at the same time.")
     public_url: str = _setting(
         "",
@@ -248,6 +253,7 @@ _CHECKS: dict[str, values.Check] = {
     "long_poll_seconds": values.number_between(0.1, 300, " seconds"),
     "memory_bytes": values.byte_count,
     "otlp_unknown": values.one_of("keep", "drop"),
+    "otlp_redact": values.flag,
     "connections": values.whole_number_between(1, 1_000_000),
     "public_url": values.public_url,
     "webhook_private_addresses": values.flag,

@@ -9,8 +9,8 @@ from durable_sessions import lenient
 from durable_sessions.importers import jsonl
 from durable_sessions.importers.destination import BatchCounts, Described, Description
 from durable_sessions.importers.events import Event
-from durable_sessions.importers.redaction import is_redacted
 from durable_sessions.importers.sources import ForkPoint
+from durable_sessions.redaction import is_redacted
 
 
 @dataclass(slots=True)

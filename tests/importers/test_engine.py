@@ -6,11 +6,11 @@ from pathlib import Path
 
 from durable_sessions.importers.destination import BatchCounts
 from durable_sessions.importers.engine import ImportEngine
-from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.session_filter import choose, parse_since
 from durable_sessions.importers.state import ImportState, Progress, default_path
 from durable_sessions.importers.tally import OTHERS, REASONS_MAX, Reasons
+from durable_sessions.redaction import Redactor
 from tests.importers.memory_destination import MemoryDestination
 from tests.importers.talks import claude_code_talk, lines
 

@@ -214,3 +214,32 @@ async def test_it_takes_a_writer_and_no_foreign_page(tmp_path: Path) -> None:
         assert foreign.status_code == 403
         send(opened.url, traces(*TURN))
         assert "otel.span" not in types(events_of(opened.url, "otel:shop:c1"))
+
+
+def test_secrets_are_replaced_before_anything_is_stored(tmp_path: Path) -> None:
+    secret = "AKIA" + "ABCDEFGHIJKLMNOP"
+    said = json.dumps([{"role": "user", "parts": [{"type": "text", "content": f"Use {secret} for it."}]}])
+    chat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": "c1",
+        "gen_ai.input.messages": said,
+        "user.id": secret,
+    }
+    document = traces(
+        span("chat", 1, 0, chat), span("other", 2, 1, {**chat, "gen_ai.operation.name": secret})
+    )
+    with server(tmp_path / "kept") as keeping:
+        send(keeping.url, document)
+        assert secret in str(events_of(keeping.url, "otel:shop:c1"))
+    with server(tmp_path / "data", otlp_redact=True) as redacting:
+        send(redacting.url, document)
+        send(redacting.url, document)
+        events = events_of(redacting.url, "otel:shop:c1")
+        [asked] = [event for event in events.values() if event["type"] == "user.message"]
+        text = asked["content"][0]["text"]
+        assert text.startswith("Use [redacted aws-access-key ")
+        assert text.endswith("] for it.")
+        assert len(events) == 3
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if secret.encode() in path.read_bytes()]

@@ -97,6 +97,36 @@ async def test_no_answer_exceeds_its_budget(tools: Tools, running: BackgroundSer
         assert max(len(text.encode()) for text in small.texts) <= 2_000
 
 
+async def test_no_answer_exceeds_a_small_budget_whatever_is_in_it(running: BackgroundServer) -> None:
+    tight, room = '"\\\n', 2_000
+    metadata = {f"k{n}": tight * 40 for n in range(10)}
+    agent = {"id": "a", "name": "n", "system": "s" * 3_000}
+    with Client(running.url) as client:
+        client.sessions.create("tight", title=tight * 60, metadata={"tight": "yes", **metadata}, agent=agent)
+        session = client.session("tight")
+        said = f"tightword {tight * 2_000}"
+        because = [f"because-{'x' * 80}-{number}" for number in range(40)]
+        session.append([{"id": one, "type": "user.message", "content": said} for one in because])
+        scope = "project:tight"
+        numbered = {str(number): number for number in range(1_000)}
+        for key, value in (("long", [tight] * 1_500), ("text", tight * 2_000), ("many", numbered)):
+            session.remember(key, value, scope=scope, why="reflection", because=because)
+    async with in_process(running.url, PastOptions(bytes_max=room)) as tools:
+        found = await tools.call("search_events", query="tightword")
+        assert found["hits"][0]["session_id"] == "tight"
+        assert (await tools.call("list_sessions", metadata={"tight": "yes"}))["sessions"][0]["id"] == "tight"
+        for key in ("long", "text", "many"):
+            [entry] = (await tools.call("recall", key=key, scope=scope))["entries"]
+            assert (entry["key"], entry["cut"]) == (key, True)
+        for position in (0, 40):
+            await tools.call("read_around", session_id="tight", position=position)
+        assert max(len(text.encode()) for text in tools.texts) <= room
+        about = [f"session://tight{rest}" for rest in ("", "/events", "/handoff")]
+        for uri in (*about, f"memory://{scope}"):
+            [content] = (await tools.client.read_resource(uri)).contents
+            assert len(getattr(content, "text", "").encode()) <= room, uri
+
+
 async def test_sessions_are_listed_with_what_was_asked(tools: Tools) -> None:
     listed = await tools.call("list_sessions", metadata={"team": "infra"})
     [one] = listed["sessions"]

@@ -22,11 +22,11 @@ from durable_sessions.importers import duplicate_sources, session_filter
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
 from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.live_capture import QUIET_SECONDS, Watcher
-from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.registry import TOOLS, Tool
 from durable_sessions.importers.report import Report
 from durable_sessions.importers.sources import SourceError, Transcript
 from durable_sessions.importers.state import ImportState, default_path
+from durable_sessions.redaction import Redactor
 
 PATIENCE_SECONDS = 5.0
 

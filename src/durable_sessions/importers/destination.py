@@ -8,8 +8,8 @@ from durable_sessions.client import Client
 from durable_sessions.client.errors import ApiError, NotFoundError
 from durable_sessions.client.offsets import position
 from durable_sessions.importers import jsonl
-from durable_sessions.importers.redaction import is_redacted
 from durable_sessions.importers.sources import ForkPoint
+from durable_sessions.redaction import is_redacted
 
 
 class Description(NamedTuple):

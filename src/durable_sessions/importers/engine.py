@@ -10,11 +10,11 @@ from durable_sessions.importers import format_detection
 from durable_sessions.importers.artifact_extraction import ArtifactExtractor
 from durable_sessions.importers.destination import Description, Destination
 from durable_sessions.importers.events import Event, SessionMetadata, text
-from durable_sessions.importers.redaction import MARK, Redactor
 from durable_sessions.importers.report import ImportOutcome, Report
 from durable_sessions.importers.sources import Part, SourceError, Transcript
 from durable_sessions.importers.state import ImportState, Progress
 from durable_sessions.importers.tally import Tally
+from durable_sessions.redaction import MARK, Redactor
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 2 * 1024 * 1024

@@ -7,7 +7,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 
 from durable_sessions.client.errors import ApiError, ClientError
 from durable_sessions.mcp.past import Past
-from durable_sessions.mcp.shown import Shown, fitting
+from durable_sessions.mcp.shown import Shown, fitting, size_of
 from durable_sessions.mcp.tools import ReadingTools
 
 LISTED_MAX = 20
@@ -27,7 +27,8 @@ class PastResources:
         """A session as the server describes it."""
         _, info = await self._found(session_id)
         described: dict[str, Any] = await asyncio.to_thread(self._shown.short, info.raw)
-        return described
+        largest_first = sorted(described, key=lambda name: -size_of(described[name]))
+        return self._shown.within(described, *largest_first)
 
     async def last_events(self, session_id: str) -> Any:
         """The last events of a session."""
@@ -60,7 +61,8 @@ class PastResources:
             entries = await self._past.client().memory.get(self._past.scope(scope), limit=LISTED_MAX)
         except (ToolError, ClientError) as error:
             raise ResourceNotFoundError(_message(error)) from error
-        return {"scope": scope, "entries": fitting(self._shown.short(entries), self._shown.room)}
+        shown = [self._shown.within(one, "value", "because") for one in self._shown.short(entries)]
+        return {"scope": scope, "entries": fitting(shown, self._shown.room)}
 
     async def _found(self, session_id: str) -> Any:
         try:

@@ -1,15 +1,17 @@
 """Events as an agent is shown them: without secrets, cut to a budget of bytes, and always marked when cut."""
 
+import itertools
 from collections.abc import Iterable, Mapping
-from typing import Any, NotRequired
+from typing import Any, NotRequired, TypeVar
 
 import pydantic_core
 from typing_extensions import TypedDict
 
 from durable_sessions.client.event import Event
-from durable_sessions.importers.redaction import Redactor
 from durable_sessions.mcp.options import TEXT_CHARACTERS_MAX, PastOptions
+from durable_sessions.redaction import Redactor
 
+T = TypeVar("T")
 _ENVELOPE = frozenset(
     (
         "id",
@@ -23,6 +25,8 @@ _ENVELOPE = frozenset(
         "added_for_pair",
     )
 )
+_CHARACTER_BYTES_MAX = 7
+"""What a character takes at most, which may be an escape in a text of JSON that stands in JSON itself."""
 _FRAME_BYTES = 400
 """Room for what stands around the list in an answer."""
 
@@ -92,9 +96,19 @@ class Shown:
         first, *others = self.parts(cleaned)
         return f"{first}\n[cut: {len(cleaned)} characters in all]" if others else first
 
+    def within(self, item: T, *members: str) -> T:
+        """Return an item that fits into an answer by itself; if it does not, these members are cut."""
+        shown: dict[str, Any] = dict(item)  # type: ignore[call-overload]
+        for name in members:
+            if size_of(shown) <= self.room:
+                break
+            rest = size_of({**shown, name: None})
+            shown[name] = _beginning(shown[name], max(0, self.room - rest))
+        return shown  # type: ignore[return-value]
+
 
 def fitting(items: Iterable[Any], room: int) -> list[Any]:
-    """Return the first items that fit together; at least one, which is small by itself."""
+    """Return the first items that fit together; at least one, which must fit by itself."""
     chosen: list[Any] = []
     for item in items:
         room -= size_of(item)
@@ -102,6 +116,16 @@ def fitting(items: Iterable[Any], room: int) -> list[Any]:
             break
         chosen.append(item)
     return chosen
+
+
+def _beginning(value: Any, room: int) -> Any:
+    """Return the beginning of a value that is too large: of a text, of a list, or of anything as JSON."""
+    if isinstance(value, str):
+        return value[: room // _CHARACTER_BYTES_MAX] + "…"
+    if isinstance(value, list):
+        sizes = itertools.accumulate(size_of([one]) for one in value)
+        return value[: sum(size <= room for size in sizes)]
+    return {"beginning": _json(value)[: room // _CHARACTER_BYTES_MAX]}
 
 
 def _json(value: Any) -> str:

@@ -107,6 +107,7 @@ class RecalledEntry(TypedDict):
     session_id: str | None
     because: list[dict[str, Any]]
     confidence: NotRequired[float]
+    cut: NotRequired[bool]
 
 
 class RecalledEntries(TypedDict):
@@ -289,7 +290,7 @@ class ReadingTools:
         if self._shown.clean(event.data) != event.data:
             # A snippet may begin in the middle of a secret, where no pattern finds it: make another one.
             snippet = _excerpt(self._shown.said(event), hit)
-        return {
+        found: FoundEvent = {
             "session_id": info.id,
             "title": self._shown.short(info.title, _TITLE_CHARACTERS_MAX),
             "position": event.position,
@@ -299,10 +300,11 @@ class ReadingTools:
             "snippet": self._shown.short(snippet, _SNIPPET_CHARACTERS_MAX),
             "score": round(hit.score, 3),
         }
+        return self._shown.within(found, "snippet", "title")
 
     def _session(self, info: SessionInfo, message: str) -> ListedSession:
         metadata: Mapping[str, Any] = info.metadata
-        return {
+        listed: ListedSession = {
             "id": info.id,
             "title": self._shown.short(info.title, _TITLE_CHARACTERS_MAX),
             "events": info.event_count,
@@ -310,6 +312,7 @@ class ReadingTools:
             "metadata": self._shown.short(dict(metadata), _TITLE_CHARACTERS_MAX),
             "last_user_message": self._shown.short(message, _MESSAGE_CHARACTERS_MAX),
         }
+        return self._shown.within(listed, "metadata", "last_user_message", "title")
 
     def _entry(self, entry: dict[str, Any]) -> RecalledEntry:
         shown: RecalledEntry = {
@@ -323,6 +326,10 @@ class ReadingTools:
         }
         if entry.get("confidence") is not None:
             shown["confidence"] = entry["confidence"]
+        shown = self._shown.within(shown, "value", "because")
+        is_whole = shown["value"] == self._shown.clean(entry["value"])
+        if not is_whole or len(shown["because"]) < len(entry["because"]):
+            shown["cut"] = True
         return shown
 
 

@@ -219,6 +219,7 @@ class Api:
                 self._process.limits,
                 self._parser,
                 keep_unknown=self._process.settings.otlp_unknown == "keep",
+                redacts=self._process.settings.otlp_redact,
             ),
             EnvironmentWork(self._process.clock, self._process.limits),
             SignIn(

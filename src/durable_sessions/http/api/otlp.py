@@ -10,12 +10,13 @@ import msgspec
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidTelemetryError
 from durable_sessions.http.api import otlp_wire
-from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.otlp import PartialSuccess
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.limits import Limits
+from durable_sessions.redaction import Redactor
 from durable_sessions.sessions.otlp import mapping, telemetry
 from durable_sessions.sessions.otlp.mapping import SessionPart
 from durable_sessions.sessions.otlp.telemetry import BadTelemetryError, Export
@@ -46,10 +47,11 @@ class OtlpFace:
     next attempt completes it.
     """
 
-    def __init__(self, limits: Limits, parser: BodyParser, *, keep_unknown: bool) -> None:
+    def __init__(self, limits: Limits, parser: BodyParser, *, keep_unknown: bool, redacts: bool) -> None:
         self._limits = limits
         self._parser = parser
         self._keep_unknown = keep_unknown
+        self._redacts = redacts
         self._unpacking = asyncio.Semaphore(_UNPACKED_AT_ONCE)
 
     async def handle(self, request: Request, caller: Caller, found: Match, dispatch: Dispatch) -> Answer:
@@ -66,7 +68,11 @@ class OtlpFace:
             # In a thread whatever its size: a small body may unpack to a large one.
             async with self._unpacking:
                 body = await asyncio.to_thread(otlp_wire.unpacked, body, self._limits)
-        export, parts = await self._parser.parsed(body, self._read, body, kind, signal, chosen)
+        reading = (body, kind, signal, chosen)
+        if self._redacts and not is_large(body):  # looking for secrets takes too long for the event loop
+            export, parts = await asyncio.to_thread(self._read, *reading)
+        else:
+            export, parts = await self._parser.parsed(body, self._read, *reading)
         refusals = await self._store(request, caller, parts, dispatch)
         rejected, reason = export.broken, "It has no ids or no time." if export.broken else ""
         for count, answer in refusals:
@@ -90,8 +96,10 @@ class OtlpFace:
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise InvalidTelemetryError(problem="A resource has attributes that are none.") from error
         parts = mapping.parts(export, chosen, unknown=self._keep_unknown)
+        redactor = Redactor() if self._redacts else None
         # Encoded here, too, which may be a thread: large exports are many events.
-        return export, [SessionAppends(name, one.items, [*_bodies(one)]) for name, one in parts.items()]
+        bodies = {name: [*_bodies(one, redactor)] for name, one in parts.items()}
+        return export, [SessionAppends(name, one.items, bodies[name]) for name, one in parts.items()]
 
     async def _store(
         self, request: Request, caller: Caller, parts: Sequence[SessionAppends], dispatch: Dispatch
@@ -116,13 +124,14 @@ class OtlpFace:
     handlers: ClassVar[dict[str, Any]] = ROUTES.complete(dict.fromkeys(_SIGNALS, handle), "OpenTelemetry")
 
 
-def _bodies(part: SessionPart) -> Iterator[bytes]:
+def _bodies(part: SessionPart, redactor: Redactor | None) -> Iterator[bytes]:
     """Yield the bodies of the appends of a part, in order."""
-    session = msgspec.json.encode({"metadata": part.metadata})
+    metadata = part.metadata if redactor is None else redactor.metadata(part.metadata)
+    session = msgspec.json.encode({"metadata": metadata})
     batch: list[bytes] = []
     size = 0
     for event in part.events():
-        encoded = msgspec.json.encode(event)
+        encoded = msgspec.json.encode(event if redactor is None else redactor.event(event))
         if batch and (len(batch) == _BATCH_EVENTS or size + len(encoded) > _BATCH_BYTES):
             yield _body(batch, session)
             batch, size = [], 0

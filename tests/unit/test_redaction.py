@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from durable_sessions import redaction
 from durable_sessions.access.key import SECRET_PREFIX
-from durable_sessions.importers.redaction import Redactor
+from durable_sessions.redaction import Redactor
 
 # Put together here, so that no scanner takes this file for a leak.
 SECRETS = {
@@ -69,6 +70,28 @@ def test_what_is_no_secret(text: str) -> None:
     redactor = Redactor()
     assert redactor.text(text) == text
     assert not redactor.found
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("before", [16_384 - 10, 16_384, 3 * 16_384 - 1])
+def test_long_texts_are_searched_in_slices_and_nothing_is_missed_between(kind: str, before: int) -> None:
+    secret = SECRETS[kind]
+    if kind == "json-web-token":
+        secret = secret.replace(".eyJ", ".eyJ" + "c" * 9_000)
+    text = "word " * (before // 5) + secret + " word" * 10_000
+    redactor = Redactor()
+    cleaned = redactor.text(text)
+    assert redactor.found == {kind: 1}
+    assert cleaned.replace("word", "").split()[0] == "[redacted"
+    assert cleaned.count("word") == text.count("word")
+
+
+@given(st.lists(st.sampled_from([*SECRETS.values(), "x" * 9_000, "token = ", '"', "\n"]), max_size=12))
+def test_slices_find_what_one_search_finds(parts: list[str]) -> None:
+    text = "secret " + " ".join(parts)
+    for _, pattern in redaction._COMPILED:
+        spans = [match.span() for match in redaction._matches(pattern, text)]
+        assert spans == [match.span() for match in pattern.finditer(text)]
 
 
 def test_same_secret_same_marker_and_again_nothing() -> None:

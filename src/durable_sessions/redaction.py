@@ -1,9 +1,8 @@
-"""Replaces secrets that can be recognised by their format by markers, before anything is sent."""
+"""Replaces secrets that can be recognised by their format by markers, before anything is sent or stored."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -64,6 +63,8 @@ _HINT = re.compile(
 MARK = "redacted"
 """The metadata member that marks a session as redacted, now and in later imports."""
 _MARKER_START = "[redacted "
+_SLICE = _MARGIN = 16 * 1024
+"""A search holds the interpreter: one over a megabyte would stop a server's event loop for half a second."""
 _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
 """What is never changed: an event must have the same id, and be found by it, with redaction and without."""
 
@@ -92,10 +93,16 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
-        if _HINT.search(text) is None:
+        if next(_matches(_HINT, text), None) is None:
             return text
         for kind, pattern in _COMPILED:
-            text = pattern.sub(partial(self._replace, kind), text)
+            parts: list[str] = []
+            end = 0
+            for match in _matches(pattern, text):
+                parts += (text[end : match.start()], self._replace(kind, match))
+                end = match.end()
+            if parts:
+                text = "".join((*parts, text[end:]))
         return text
 
     def _replace(self, kind: str, match: re.Match[str]) -> str:
@@ -120,3 +127,19 @@ class Redactor:
         if isinstance(value, list):
             return [self._walk(one) for one in value]
         return value
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern, as ``finditer`` does, in searches of bounded length."""
+    at = 0
+    while at < len(text):
+        end = at + _SLICE
+        found = pattern.search(text, at, end + _MARGIN)
+        if found is None or found.start() >= end:
+            at = end
+            continue
+        # What was found may go on behind the slice, or be nothing in view of what follows there.
+        match = pattern.match(text, found.start())
+        if match is not None:
+            yield match
+        at = found.start() + 1 if match is None else match.end()
