@@ -26,6 +26,8 @@ OUTCOME = "outcome"
 APPROVALS = "approvals"
 METER = "meter"
 THEIR_OUTCOMES = "their_outcomes"
+GENERATED = ("agent.", "adk.", "agent-framework.", "claude.", "langgraph.", "openai.", "pydantic.")
+"""What the types of an agent's work begin with, also where an adapter keeps it as its framework has it."""
 ATTRIBUTES = (CONTROL, GENERATORS, OUTCOME, APPROVALS, METER, THEIR_OUTCOMES)
 
 
@@ -172,7 +174,7 @@ class Control:
                 self._step_strict(event, happened)
             return
         # Who imports a run did not do its work, and may judge it.
-        if happened.imported is None and kind.startswith("agent."):
+        if happened.imported is None and kind.startswith(GENERATED):
             generators = self.generators
             if happened.actor not in generators:
                 generators[happened.actor] = happened.position

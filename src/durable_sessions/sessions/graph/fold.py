@@ -36,7 +36,7 @@ from durable_sessions.sessions.graph.happened import (
 )
 from durable_sessions.sessions.summary import STATUS_BY_TYPE
 
-FORMAT = 3
+FORMAT = 4
 """Of snapshots: one of another number is not used."""
 _REASON_MAX = 128
 _ACTIVE = frozenset({"requested", "ready", "suspended"})

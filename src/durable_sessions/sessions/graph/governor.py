@@ -15,7 +15,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions.graph import lease, rules, strict
 from durable_sessions.sessions.graph.budget import MEASURED, Meter
 from durable_sessions.sessions.graph.companions import Companions, IsCall, Word
-from durable_sessions.sessions.graph.control import CONTROL, GENERATORS, METER, Control, Core
+from durable_sessions.sessions.graph.control import CONTROL, GENERATED, GENERATORS, METER, Control, Core
 from durable_sessions.sessions.graph.happened import Happened
 from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.graph.schemas import Imported, StrictEvent
@@ -44,7 +44,7 @@ def governs(attributes: Mapping[str, bytes], kind: str, actor: str, epoch: int |
     meter = attributes.get(METER)
     if meter is not None and (kind in MEASURED or _is_timed(meter)):
         return True
-    if kind.startswith("agent.") and not _has_generated(attributes, actor):
+    if kind.startswith(GENERATED) and not _has_generated(attributes, actor):
         return True
     control = attributes.get(CONTROL)
     if control is None:

@@ -149,6 +149,27 @@ def test_a_judge_that_works_in_the_session_is_no_judge_any_more() -> None:
         session.append(verdict("f1", "fail"), by=JUDGE)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "adk.event",
+        "agent-framework.message",
+        "claude.sub_entry",
+        "langgraph.write",
+        "openai.item",
+        "pydantic.entry",
+    ],
+)
+def test_who_works_by_way_of_an_adapter_is_no_judge_either(kind: str) -> None:
+    session = Ledger()
+    session.append(OUTCOME)
+    assert governs({}, kind, JUDGE.principal, None)
+    session.append({"type": kind, "raw": {}}, by=JUDGE)
+    with pytest.raises(NotIndependentError):
+        session.append(verdict("f1"), by=JUDGE)
+    assert not governs({}, "agentic.item", JUDGE.principal, None), "a type of somebody's own"
+
+
 def test_a_pass_must_carry_the_files_of_its_feature() -> None:
     session = Ledger()
     session.append(OUTCOME)
