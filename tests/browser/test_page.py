@@ -9,6 +9,7 @@ import pytest
 
 from durable_sessions.rendering.entries import entry_of
 from durable_sessions.rendering.events import decode
+from durable_sessions.sessions.lens_member import with_lens
 from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.conftest import OpenPage
 from tests.browser.devtools import Chromium
@@ -188,6 +189,14 @@ def test_python_and_the_page_read_events_alike(opened: OpenPage) -> None:
         for kind in ("user.message", "agent.message", "mine")
         for text in HOSTILE
     ]
+    items = [
+        {"role": "user", "content": "Is it **green**?"},
+        {"type": "function_call", "call_id": "c1", "name": "bash", "arguments": '{"command":"make"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "no"},
+        {"type": "of tomorrow"},
+    ]
+    adapters = [{"type": "openai.item", "raw_format": "openai.item/1", "raw": item} for item in items]
+    lines += [with_lens(json.dumps(event).encode()) for event in adapters]
     events = [decode(line) for line in lines]
     wanted = [[e.role.value, e.title, e.line, e.failed, e.quiet] for e in map(entry_of, events)]
     page = opened("/search")
@@ -197,6 +206,19 @@ def test_python_and_the_page_read_events_alike(opened: OpenPage) -> None:
         f"{json.dumps(events)}.map(m.entryOf).map(e => [e.role, e.title, e.line, e.failed, e.quiet]))"
     )
     assert [one for one in zip(wanted, found, strict=True) if one[0] != one[1]] == []
+
+
+def test_what_adapters_store_is_shown_as_what_it_means(opened: OpenPage, client: httpx2.Client) -> None:
+    def item(raw: dict[str, str]) -> Event:
+        return {"type": "openai.item", "raw_format": "openai.item/1", "raw": raw}
+
+    store(client, "adapter", [item({"role": "user", "content": "Is it green?"})])
+    page = opened("/sessions/adapter")
+    page.sees("Is it green?")
+    client.post("/v1/sessions/adapter/events", json=item({"role": "assistant", "content": "It is by now."}))
+    page.sees("It is by now.")
+    assert "raw_format" not in page.run("document.querySelector('.list').textContent")
+    assert page.problems == []
 
 
 @pytest.mark.parametrize("path", ["/", "/sessions/plain", "/search", "/approvals"])

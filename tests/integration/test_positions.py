@@ -111,6 +111,9 @@ async def test_more_hits_than_there_can_be_positions(api: httpx2.AsyncClient) ->
         "clip=1023",
         "clip=1048577",
         "clip=1024&live=sse&offset=-1",
+        "lens=true&live=sse&offset=-1",
+        "lens=true&q=green",
+        "lens=maybe",
     ],
 )
 async def test_what_does_not_fit_is_refused(filled: httpx2.AsyncClient, query: str) -> None:
@@ -157,11 +160,51 @@ async def test_long_events_are_clipped_wherever_they_are_read(api: httpx2.AsyncC
     assert (await api.get(f"{EVENTS}/long", params={"clip": 65_536})).json() == whole[2]
 
 
+async def test_events_of_adapters_say_what_they_mean(api: httpx2.AsyncClient) -> None:
+    item = {"type": "openai.item", "id": "item", "raw_format": "openai.item/1"}
+    asked = {**item, "raw": {"role": "user", "content": "green?"}, "session_thread_id": "side"}
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":"half \\ud83d"}'}
+    strange = [
+        {**item, "id": "own", "raw": {"role": "user", "content": "x"}, "lens": "mine"},
+        {**item, "id": "odd", "raw_format": "openai.item/9", "raw": {"role": "user"}},
+        {**item, "id": "call", "raw": call},
+        {
+            "type": "langgraph.write",
+            "id": "w",
+            "raw_format": "langgraph.write/1",
+            "raw": {},
+            "text": "written",
+        },
+    ]
+    await append(api, "s", said("plain", id="plain"), asked, *strange)
+    stored = {event["id"]: event for event in (await api.get(EVENTS)).json()["data"]}
+    meant = {"type": "user.message", "content": "green?"}
+    for query in ({}, {"order": "desc"}, {"pairs": "keep"}, {"around": "item", "window": "9"}, {"type": "*"}):
+        page = (await api.get(EVENTS, params={"lens": "true", **query})).json()["data"]
+        seen = {event["id"]: event for event in page}
+        assert seen["item"].pop("lens") == meant
+        assert seen["w"].pop("lens") == {"type": "agent.message", "content": "written"}
+        called = seen["call"].pop("lens")
+        assert (called["type"], called["name"], called["call_id"]) == ("agent.tool_use", "look", "c1")
+        assert seen == stored
+    one = await api.get(f"{EVENTS}/item", params={"lens": "true"})
+    assert one.json() == {**stored["item"], "lens": meant}
+    thread = await api.get("/sessions/s/threads/side/events", params={"lens": "1"})
+    assert [event["lens"] for event in thread.json()["data"]] == [meant]
+    await append(api, "s", {**item, "id": "long", "raw": {"role": "user", "content": "y" * 20_000}})
+    cut = (await api.get(f"{EVENTS}/long", params={"lens": "true", "clip": "2048"})).json()
+    assert cut["clipped"]["members"] == ["/raw/content", "/lens/content"]
+
+
 def test_the_client_reads_around_ids_clipped_and_positions(sdk: Client) -> None:
     session = sdk.session("s")
     session.append([{"type": "note", "id": f"e-{n}", "text": "green" * (n * 1_000)} for n in range(5)])
     read = list(session.events(around="e-2", window=1, clip=1_024))
     assert [event.id for event in read] == ["e-1", "e-2", "e-3"]
     assert all("clipped" in event for event in read)
+    raw = {"role": "user", "content": "green?"}
+    sdk.session("o").append({"type": "openai.item", "raw_format": "openai.item/1", "raw": raw})
+    [item] = sdk.session("o").events(lens=True)
+    assert item["lens"] == {"type": "user.message", "content": "green?"}
     session.append([{"type": "user.message", "content": "red"}, {"type": "user.message", "content": "blue"}])
     assert session.search_positions("blue").positions == [6]

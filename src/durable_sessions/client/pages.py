@@ -111,6 +111,7 @@ class EventFilters(TypedDict, total=False):
     order: Order
     pairs: Literal["keep"] | None
     clip: int | None
+    lens: bool
     thread: str | None
     limit: int | None
 
@@ -129,6 +130,7 @@ def events(
     order: Order = "asc",
     pairs: Literal["keep"] | None = None,
     clip: int | None = None,
+    lens: bool = False,
     thread: str | None = None,
     limit: int | None = None,
     pinned: PinnedIncarnation | None = None,
@@ -143,6 +145,7 @@ def events(
         ("order", None if order == "asc" else order),
         ("pairs", pairs),
         ("clip", clip),
+        ("lens", "true" if lens else None),
     )
     parameters += type_parameters(types) + time_parameters(after, before)
     # Without this, a session that grows while its tail is read would yield more events than were asked for.

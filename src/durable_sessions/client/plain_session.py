@@ -149,7 +149,8 @@ class PlainSession(SessionHandle[Lock]):
         Begins at an ``offset``, at the event number ``from_``, at the last ``tail`` events, or ``window``
         events on each side of ``around``, a number or an id. ``types`` are exact or end in ``.*``. With
         ``pairs="keep"`` a page never separates a tool call from its result. Events of more than ``clip``
-        bytes come as copies with long texts cut in the middle. ``thread`` reads the events of one thread.
+        bytes come as copies with long texts cut in the middle; with ``lens`` those of adapters have a member
+        that says what they mean. ``thread`` reads the events of one thread.
         """
         return self._transport.paginate(pages.events(self.id, pinned=self._pinned, **filters))
 

@@ -24,6 +24,7 @@ from durable_sessions.rendering.events import (
     happened_ms,
     text_member,
 )
+from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.text import clean, one_line, whole
 from durable_sessions.rendering.usage import UsageTotals
 from durable_sessions.times import rfc3339
@@ -237,7 +238,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     yield encode(head)[:-1] + b',"steps":['
     separator = b"\n"
     for line in lines:
-        event = decode(line)
+        event = as_meant(decode(line))
         thread = _thread(event, threads)
         if text_member(event, "type") == "session.thread_created":
             name = text_member(event, "session_thread_id")

@@ -10,6 +10,7 @@ from typing import Any
 from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.exporters.plain import plain_text
 from durable_sessions.rendering.events import CALLS, Event, call_of, decode, encode_whole, text_member
+from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.text import one_line, whole
 from durable_sessions.rendering.usage import UsageTotals
 
@@ -137,7 +138,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     yield b'{"version":%d,"samples":[{"id":%b,"epoch":1,"messages":[' % (VERSION, encode_whole(name))
     separator = b"\n"
     for line in lines:
-        for message in sample.take(decode(line)):
+        for message in sample.take(as_meant(decode(line))):
             yield separator + encode_whole(message)
             separator = b",\n"
     for message in sample.rest():

@@ -17,6 +17,7 @@ from durable_sessions.exporters.member_shapes import fitted
 from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.rendering.events import Event, decode, encode, encode_whole, text_member
 from durable_sessions.rendering.human_times import moment
+from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.text import one_line
 
 _OWN = frozenset({"offset", "created_at", "actor", "request_key"})
@@ -32,6 +33,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
         event = decode(line)
         if b"\\u" in line:
             event = decode(encode_whole(event))
+        event = as_meant(event)
         kind = text_member(event, "type")
         if kind not in SHAPES:
             omitted[one_line(kind, 128)] += 1

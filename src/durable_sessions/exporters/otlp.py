@@ -23,6 +23,7 @@ from durable_sessions.rendering.events import (
     text_member,
 )
 from durable_sessions.rendering.human_times import moment
+from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.text import one_line, whole
 from durable_sessions.rendering.usage import UsageTotals
 
@@ -250,7 +251,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     )
     separator = b"\n"
     for line in lines:
-        for span in trace.take(decode(line)):
+        for span in trace.take(as_meant(decode(line))):
             yield separator + encode_whole(span)
             separator = b",\n"
         # Nothing to write, but a sign of life: whoever shows progress counts events, not spans.

@@ -46,7 +46,7 @@ from durable_sessions.http.openapi.request_headers import (
     SESSION_EPOCH,
     SESSION_IMPORT,
 )
-from durable_sessions.http.openapi.schemas import choice, frame, many, ref, text, whole
+from durable_sessions.http.openapi.schemas import choice, flag, frame, many, ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.limits import Limits
 
@@ -89,6 +89,13 @@ CLIP = in_query(
     "with `clipped`. All others are as they are stored. Not with `live`.",
     16_384,
 )
+LENS = in_query(
+    "lens",
+    flag(),
+    "Whether events that an adapter has stored get a member `lens`, which says in our words what they mean: "
+    "its `type` and `content`, or `name` and `input`, and so on. Not with `live` or `q`.",
+    "true",
+)
 _WINDOW = in_query(
     "window",
     whole(maximum="{page_events_max//2}"),
@@ -120,6 +127,7 @@ RANGE = (
     _LIMIT,
     in_query("page", text(), "The `next_page` of the page before."),
     CLIP,
+    LENS,
 )
 """The parameters that select the events of a read."""
 
@@ -265,8 +273,12 @@ NOUN = Noun(
         Operation(
             "getEvent: GET /v1/sessions/{session_id}/events/{event_id}",
             "Read one event.",
-            {200: json_answer("The event as stored, or a copy with `clip`.", ref("Event"), EVENT_POSITION)},
-            (CLIP,),
+            {
+                200: json_answer(
+                    "The event as stored, or a copy with `clip` or `lens`.", ref("Event"), EVENT_POSITION
+                )
+            },
+            (CLIP, LENS),
             errors=READING,
         ),
     ),

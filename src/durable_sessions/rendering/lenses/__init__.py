@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from durable_sessions.rendering.lenses import adk, agent_framework, claude, openai, pydantic_ai
-from durable_sessions.rendering.lenses.meaning import Meaning
+from durable_sessions.rendering.lenses.meaning import Meaning, said
 
 VERSION = 1
 """What indexes made of texts depend on."""
@@ -32,6 +32,7 @@ BOOKKEEPING = (
     "claude.deleted",
     "langgraph.blob",
     "langgraph.checkpoint",
+    "langgraph.item_deleted",
     "langgraph.pruned",
     "openai.retracted",
     "openai.cleared",
@@ -47,27 +48,50 @@ def seen(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
     ``call_id`` of a tool call is the id that its result names: the framework's, not that of the event.
     """
+    if event.get("raw_format") == _WRITE:
+        return _write(event)
+    meant = meaning(event)
+    if meant is None:
+        return None
+    kept = {name: value for name, value in event.items() if name not in ("raw", "raw_format", "slot", "type")}
+    return {**kept, **meant}
+
+
+def as_meant(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an event of an adapter as what it means, any other as it is; a call has the id that its result
+    names.
+    """
+    meant = seen(event)
+    if meant is None:
+        return event
+    call = meant.pop("call_id", None)
+    return {**meant, "id": call} if isinstance(call, str) else meant
+
+
+def meaning(event: Mapping[str, Any]) -> Meaning | None:
+    """Return what the object in an event of an adapter means, None if there is no lens for it."""
     form = event.get("raw_format")
     if form == _WRITE:
-        return _write(event)
+        return _written(event)
     lens = LENSES.get(form) if isinstance(form, str) else None
     raw = event.get("raw")
     if lens is None or not isinstance(raw, dict):
         return None
     try:
-        meaning = lens(raw)
+        return lens(raw)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None  # whatever it is, it is shown as it is stored
-    if meaning is None:
-        return None
-    kept = {name: value for name, value in event.items() if name not in ("raw", "raw_format", "slot", "type")}
-    return {**kept, **meaning}
 
 
 def _write(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a node of LangGraph wrote: its texts, beside what only its serializer can read."""
-    text = event.get("text")
-    if not isinstance(text, str):
+    meant = _written(event)
+    if meant is None:
         return None
     kept = {name: event[name] for name in ("id", "offset", "created_at", "actor") if name in event}
-    return {**kept, "type": "agent.message", "content": text}
+    return {**kept, **meant}
+
+
+def _written(event: Mapping[str, Any]) -> Meaning | None:
+    """Return what a node of LangGraph wrote: its texts, beside what only its serializer can read."""
+    text = event.get("text")
+    return said("agent", text) if isinstance(text, str) else None

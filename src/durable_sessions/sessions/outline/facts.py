@@ -185,13 +185,10 @@ def facts_of(stored: bytes, index: int) -> Facts:
 
 
 def _meant(stored: bytes) -> bytes:
-    """Return an event of an adapter as what it means; a call has the id that its result names."""
-    meant = lenses.seen(events.decode(stored))
-    if meant is None:
-        return stored
-    if isinstance(meant.get("call_id"), str):
-        meant["id"] = meant["call_id"]
-    return events.encode(meant)
+    """Return an event of an adapter as what it means."""
+    event = events.decode(stored)
+    meant = lenses.as_meant(event)
+    return stored if meant is event else events.encode(meant)
 
 
 def _call(event: _Event, facts: Facts) -> None:

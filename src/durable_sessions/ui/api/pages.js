@@ -32,7 +32,7 @@ export class Pages {
     const controller = new AbortController();
     this.asked.set(number, controller);
     try {
-      const page = await get(sessionPath(this.session, "/events"), { from: number * PAGE, limit: PAGE, clip: CLIP, incarnation: this.incarnation },
+      const page = await get(sessionPath(this.session, "/events"), { from: number * PAGE, limit: PAGE, clip: CLIP, lens: true, incarnation: this.incarnation },
         { signal: controller.signal });
       const events = page.data;
       const late = this.pages.get(number);
@@ -51,7 +51,7 @@ export class Pages {
   async complete(number, events, controller) {
     while (events.length < PAGE) {
       const page = await get(sessionPath(this.session, "/events"),
-        { from: number * PAGE + events.length, limit: PAGE - events.length, clip: CLIP, incarnation: this.incarnation }, { signal: controller.signal });
+        { from: number * PAGE + events.length, limit: PAGE - events.length, clip: CLIP, lens: true, incarnation: this.incarnation }, { signal: controller.signal });
       if (!page.data.length) return;
       events.push(...page.data);
     }
@@ -67,6 +67,7 @@ export class Pages {
   add(position, event) {
     const number = Math.floor(position / PAGE);
     const events = this.pages.get(number) ?? [];
+    if (event.raw_format) event = undefined; // what an adapter's event means comes with a read only
     events[position % PAGE] = event;
     this.keep(number, events);
   }

@@ -208,7 +208,7 @@ export class Transcript {
   async readWhole(position) {
     const event = this.pages.event(position), pair = this.outline.block(this.outline.indexOf(position))?.pair[position % BLOCK];
     const read = async (at, one) => one?.clipped
-      && this.pages.replace(at, await get(sessionPath(this.session, `/events/${encodeURIComponent(one.id)}`), { incarnation: this.info.incarnation }));
+      && this.pages.replace(at, await get(sessionPath(this.session, `/events/${encodeURIComponent(one.id)}`), { lens: true, incarnation: this.info.incarnation }));
     await Promise.all([read(position, event), pair ? read(position + pair, this.pages.event(position + pair)) : null]);
     this.scroller.hold(position);
     this.rows.forget(position);

@@ -27,7 +27,8 @@ const returned = (content) => partsOf(content, false).flatMap((part) =>
  *   id: string, type: string, at: number | null, thread: string, call: string | null}} Entry */
 
 /** @param {object} event @returns {Entry} an event as it is shown; every event can be shown */
-export function entryOf(event) {
+export function entryOf(stored) {
+  const event = meant(stored);
   const type = text(event, "type");
   const entry = { line: "", parts: [], failed: false, quiet: false, call: null, ...make(type, event) };
   const erased = erasure(event);
@@ -37,11 +38,18 @@ export function entryOf(event) {
     entry.erased = true;
   }
   entry.id = oneLine(text(event, "id"), 200);
-  entry.type = oneLine(type, 128);
+  entry.type = oneLine(text(stored, "type"), 128);
   entry.at = happened(event);
   entry.thread = oneLine(text(event, "session_thread_id"), 80);
   if (!entry.line) entry.line = oneLine(textOf(entry.parts));
   return entry;
+}
+
+/** An event of an adapter as what it means, which the server says. */
+function meant(event) {
+  if (!isObject(event.lens) || !event.raw_format) return event;
+  const { raw, raw_format, slot, lens, ...kept } = event;
+  return { ...kept, ...lens };
 }
 
 function make(type, event) {

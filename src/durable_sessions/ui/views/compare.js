@@ -113,7 +113,7 @@ function useStep(session, one) {
   const [found, set] = useState(null);
   useEffect(() => {
     if (!one) return;
-    const read = (at) => get(sessionPath(session, "/events"), { from: at, limit: 1, clip: CLIP }).then((page) => page.data[0]);
+    const read = (at) => get(sessionPath(session, "/events"), { from: at, limit: 1, clip: CLIP, lens: true }).then((page) => page.data[0]);
     Promise.all([read(one.position), one.pair ? read(one.position + one.pair) : null]).then(([event, result]) => {
       const known = entryFor(event);
       set({ entry: { ...known, failed: known.failed || one.failed }, result: result && entryFor(result), isClipped: Boolean(event.clipped ?? result?.clipped) });

@@ -21,7 +21,7 @@ class Range:
     """Which events a read is for: between two positions, in either order, at most ``limit``.
 
     ``ends`` says that ``stop`` is the end even if there are more events after it. Events longer than ``clip``
-    are clipped.
+    are clipped. With ``lens`` those of adapters say what they mean.
     """
 
     start: int
@@ -30,6 +30,12 @@ class Range:
     backwards: bool = False
     ends: bool = False
     clip: int | None = None
+    lens: bool = False
+
+    @property
+    def is_of_copies(self) -> bool:
+        """Whether events are shown otherwise than they are stored."""
+        return self.lens or self.clip is not None
 
     def page(self, position: int) -> str:
         """Return the token of the next page, which begins at a position and ends where this range does."""
@@ -62,6 +68,7 @@ class EventRanges:
         """Return the requested range; several kinds of positions cannot be combined."""
         asked = self._positions(durable, parameters, middle, searched=searched)
         asked.clip = parameters.whole_if_given(described.CLIP)
+        asked.lens = parameters.flag(described.LENS)
         return asked
 
     def _positions(

@@ -35,7 +35,7 @@ from durable_sessions.http.openapi.request_headers import (
 )
 from durable_sessions.http.openapi.search import FIELDS as SEARCHED_FIELDS
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import clipping, threads, tool_pairs
+from durable_sessions.sessions import clipping, lens_member, threads, tool_pairs
 from durable_sessions.sessions.reading import EventPage
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.sessions.session_lookup import session_of
@@ -109,7 +109,7 @@ class Events:
         selection = parameters.selection()
         if parameters.word(described.PAIRS):
             return self._with_pairs(request, caller, durable, asked, selection)
-        is_plain = selection.everything and not asked.backwards and asked.clip is None
+        is_plain = selection.everything and not asked.backwards and not asked.is_of_copies
         if is_plain and not _wants_lines(request):
             page = self._sessions.events.hot_page(durable, asked.start, asked.stop, asked.limit)
             if page is not None:
@@ -117,7 +117,7 @@ class Events:
         return self._read(request, caller, durable, asked, selection)
 
     async def _search(self, caller: Caller, parameters: Parameters, durable: StreamView) -> Response:
-        for other in ("live", "pairs"):
+        for other in ("live", "pairs", "lens"):
             if other in parameters:
                 raise InvalidRequestError(
                     problem=f"q and {other} do not go together; search first, then read around a hit."
@@ -130,13 +130,13 @@ class Events:
     async def _read(
         self, request: Request, caller: Caller, durable: StreamView, asked: Range, selection: Selection
     ) -> Response:
-        apart = _wants_lines(request) or asked.clip is not None
+        apart = _wants_lines(request) or asked.is_of_copies
         if selection.everything and not asked.backwards and not apart:
             page = await self._page(durable, asked, selection)
         else:
             async with self._sessions.scans.admitted(caller.key_id):
                 page = await self._page(durable, asked, selection, apart=apart)
-        await _clip(page, asked.clip)
+        await _copy(page, asked)
         return _answer(request, durable, asked, page, scattered=not selection.everything)
 
     async def _page(
@@ -159,7 +159,7 @@ class Events:
         page.apart = [event for _, event in complete]
         page.positions = [position for position, _ in complete]
         page.pieces, page.count = [b",".join(page.apart)], len(complete)
-        await _clip(page, asked.clip)
+        await _copy(page, asked)
         return _answer(request, durable, asked, page, scattered=True)
 
     def _live(
@@ -179,8 +179,11 @@ class Events:
             raise InvalidRequestError(
                 problem="A live read cannot be filtered; use /events/stream?offset=… with types[] instead."
             )
-        if "clip" in parameters:
-            raise InvalidRequestError(problem="A live read sends events as they are stored; leave out clip.")
+        for other in ("clip", "lens"):
+            if other in parameters:
+                raise InvalidRequestError(
+                    problem=f"A live read sends events as they are stored; leave out {other}."
+                )
         position = event_ranges.offset(parameters, durable)
         if live == "sse":
             cursor = parameters.text("cursor")
@@ -209,8 +212,11 @@ class Events:
     async def one(self, request: Request, caller: Caller, key: Key, event: str) -> Response:
         """Answer with one event."""
         durable = self._sessions.find(key, incarnations.asked(request))
-        clip = Parameters(request).whole_if_given(described.CLIP) if request.query else None
+        asked = Parameters(request)
+        clip, lens = asked.whole_if_given(described.CLIP), asked.flag(described.LENS)
         position, stored = await self._sessions.events.by_id(durable, event)
+        if lens:
+            stored = await CPU.run(lens_member.with_lens, stored)
         if clip is not None and len(stored) > clip:
             stored = await CPU.run(clipping.clip, stored, clip)
         fields = [JSON, _NO_STORE, incarnations.of(durable), (EVENT_POSITION, b"%d" % position)]
@@ -269,11 +275,18 @@ def _wants_lines(request: Request) -> bool:
     return b"application/x-ndjson" in request.headers.get(_ACCEPT, b"")
 
 
-async def _clip(page: EventPage, bytes_max: int | None) -> None:
-    """Clip the long events of a page, in a thread: taking them apart takes long."""
-    if bytes_max is not None and any(len(event) > bytes_max for event in page.events()):
-        page.apart = await CPU.run(clipping.clip_all, page.events(), bytes_max)
-        page.pieces = [b",".join(page.apart)]
+async def _copy(page: EventPage, asked: Range) -> None:
+    """Show the events of a page otherwise than they are stored, in a thread: taking them apart takes long."""
+    if not asked.is_of_copies:
+        return
+    events = page.events()
+    if asked.lens:
+        events = await CPU.run(lens_member.with_lenses, events)
+    clip = asked.clip
+    if clip is not None and any(len(event) > clip for event in events):
+        events = await CPU.run(clipping.clip_all, events, clip)
+    page.apart = [*events]
+    page.pieces = [b",".join(page.apart)]
 
 
 def _answer(
