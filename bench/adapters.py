@@ -270,7 +270,7 @@ def _body_of_put(saver: Any) -> Any:
     class Recorder:
         body = b""
 
-        def session(self, _: str) -> "Recorder":
+        def session(self, _: str, **__: object) -> "Recorder":
             return self
 
         def append_body(self, body: bytes) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,17 +12,25 @@ import pytest
 from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer
 from tests.adapters import upstream
+from tests.support.process import ServerProcess
 
 upstream.needed("google-adk")
 
+from google.adk.agents.base_agent import BaseAgent  # noqa: E402
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService  # noqa: E402
 from google.adk.errors.already_exists_error import AlreadyExistsError  # noqa: E402
 from google.adk.events.event import Event  # noqa: E402
 from google.adk.events.event_actions import EventActions  # noqa: E402
 from google.adk.memory.memory_entry import MemoryEntry  # noqa: E402
-from google.adk.sessions.base_session_service import GetSessionConfig  # noqa: E402
+from google.adk.runners import Runner  # noqa: E402
+from google.adk.sessions import _session_util  # noqa: E402
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig  # noqa: E402
 from google.adk.sessions.in_memory_session_service import InMemorySessionService  # noqa: E402
+from google.adk.sessions.session import Session  # noqa: E402
+from google.genai import types  # noqa: E402
 from google.genai.types import Content, Part  # noqa: E402
 
+from durable_sessions.adapters import adk  # noqa: E402
 from durable_sessions.adapters.adk import DurableSessionService, StaleSessionError  # noqa: E402
 from durable_sessions.adapters.adk_memory import DurableMemoryService  # noqa: E402
 
@@ -145,6 +155,155 @@ async def test_an_event_that_is_sent_again_is_stored_once(shared: BackgroundServ
     assert [one.id for one in found.events] == [again.id]
     assert found.state == {"user:k": 1}
     await service.aclose()
+
+
+async def test_sessions_and_whole_events_come_back_equal(shared: BackgroundServer, namespace: str) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    key: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+    session = await service.create_session(**key, state={"k": "v"})
+    assert await service.get_session(**key, session_id=session.id) == session
+    whole = Event(
+        invocation_id="invocation",
+        author="user",
+        content=Content(role="user", parts=[Part.from_bytes(data=b"\x00\xff png", mime_type="image/png")]),
+        actions=EventActions(artifact_delta={"file": 0}, transfer_to_agent="agent", escalate=True),
+        long_running_tool_ids={"tool"},
+        error_code="code",
+        error_message="message",
+        interrupted=True,
+        turn_complete=True,
+        grounding_metadata=types.GroundingMetadata(
+            search_entry_point=types.SearchEntryPoint(sdk_blob=b"\x00\xff blob")
+        ),
+        usage_metadata=types.GenerateContentResponseUsageMetadata(prompt_token_count=1),
+        custom_metadata={"key": "value"},
+        input_transcription=types.Transcription(text="said", finished=True),
+    )
+    await service.append_event(session, whole)
+    assert session.last_update_time == whole.timestamp
+    found = await service.get_session(**key, session_id=session.id)
+    assert found == session
+    assert found.events == [whole]
+    await service.aclose()
+
+
+async def test_a_session_that_was_made_by_hand_must_end_as_the_stored_one(
+    shared: BackgroundServer, namespace: str
+) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    key: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+    read = await service.create_session(**key, session_id="s")
+    by_hand = Session(id="s", **key)
+    first = event(1, own=1)
+    await service.append_event(by_hand, first)
+    with pytest.raises(StaleSessionError, match="modified in storage"):
+        await service.append_event(read, event(2))
+    with pytest.raises(StaleSessionError):
+        await service.append_event(Session(id="s", **key), event(2))
+    with pytest.raises(StaleSessionError):
+        await service.append_event(Session(id="s", events=[event(9)], **key), event(2))
+    lost = Session(id="s", **key)
+    await service.append_event(lost, first)  # once more, since its answer was lost
+    stored: Any = await service.get_session(**key, session_id="s")
+    over_a_wire = Session.model_validate_json(stored.model_dump_json())
+    await service.append_event(over_a_wire, event(3, own=3))
+    found = await service.get_session(**key, session_id="s")
+    assert seen(found) == ("s", "ann", {"own": 3}, ["message 1", "message 3"])
+    await service.aclose()
+
+
+async def test_it_works_with_the_oldest_release_that_its_extra_names(
+    shared: BackgroundServer, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adk, "_state_delta", _session_util.extract_state_delta)  # the only one before 2.8
+    monkeypatch.delattr(BaseSessionService, "_commit_event_to_session", raising=False)  # since 2.10
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    session = await service.create_session(app_name="app", user_id="ann", state={"app:a": 1})
+    await service.append_event(session, event(1, own=1))
+    assert seen(session) == (session.id, "ann", {"app:a": 1, "own": 1}, ["message 1"])
+    found = await service.get_session(app_name="app", user_id="ann", session_id=session.id)
+    assert seen(found) == seen(session)
+    await service.aclose()
+
+
+class Counting(BaseAgent):  # type: ignore[misc]
+    """Counts its turns in the state of its session and user."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncIterator[Any]:
+        turns = ctx.session.state.get("turns", 0) + 1
+        change = EventActions(state_delta={"turns": turns, "user:turns": turns})
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=said("ok"), actions=change)
+
+
+async def test_a_rewind_ends_as_in_memory(shared: BackgroundServer, namespace: str) -> None:
+    outcomes = []
+    for service in (InMemorySessionService(), DurableSessionService(url=shared.url, namespace=namespace)):
+        key: dict[str, Any] = {"user_id": "ann", "session_id": "s"}
+        await service.create_session(app_name="app", **key)
+        runner = Runner(
+            app_name="app",
+            agent=Counting(name="counting"),
+            session_service=service,
+            artifact_service=InMemoryArtifactService(),
+        )
+        invocations: list[str] = []
+        for turn in range(3):
+            running = runner.run_async(**key, new_message=said(f"turn {turn}"))
+            invocations += [one.invocation_id async for one in running]
+        await runner.rewind_async(**key, rewind_before_invocation_id=invocations[1])
+        async for _ in runner.run_async(**key, new_message=said("again")):
+            pass
+        found: Any = await service.get_session(app_name="app", **key)
+        outcomes.append((found.state, [one.author for one in found.events]))
+        if isinstance(service, DurableSessionService):
+            await service.aclose()
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0]["turns"] == 2
+
+
+async def test_a_cancelled_append_is_whole_or_not_there(shared: BackgroundServer, namespace: str) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    key: dict[str, Any] = {"app_name": "app", "user_id": "ann", "session_id": "s"}
+    await service.create_session(**key)
+    for number in range(20):
+        session = await service.get_session(**key)
+        assert session is not None
+        change = {"own": number, "user:n": number}
+        task = asyncio.create_task(service.append_event(session, event(number, **change)))
+        await asyncio.sleep(0.0007 * (number % 6))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    found = await service.get_session(**key)
+    assert found is not None
+    last = found.events[-1].actions.state_delta if found.events else {}
+    assert found.state == last
+    await service.aclose()
+
+
+async def test_a_crash_leaves_no_event_without_its_state(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        service = DurableSessionService(url=running.url)
+        key: dict[str, Any] = {"app_name": "app", "user_id": "ann", "session_id": "s"}
+        session = await service.create_session(**key)
+
+        async def work() -> None:
+            for number in itertools.count(1):
+                await service.append_event(session, event(number, **{"own": number, "user:n": number}))
+
+        working = asyncio.create_task(work())
+        while len(session.events) < 20:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(running.kill)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await asyncio.to_thread(running.start)
+        elsewhere = DurableSessionService(url=running.url)
+        found = await elsewhere.get_session(**key)
+        assert found is not None
+        assert len(found.events) >= len(session.events)
+        assert found.state == {"own": len(found.events), "user:n": len(found.events)}
+        await service.aclose()
+        await elsewhere.aclose()
 
 
 def said(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer
 from tests.adapters import upstream
+from tests.support.process import ServerProcess
 
 upstream.needed("agent-framework-core")
 
@@ -114,3 +116,46 @@ async def test_a_deleted_checkpoint_is_erased(shared: BackgroundServer, namespac
     assert "dropped" in event
     assert "raw" not in event
     await store.aclose()
+
+
+async def test_a_cancelled_save_is_whole_or_not_there(shared: BackgroundServer, namespace: str) -> None:
+    history = DurableHistoryProvider(url=shared.url, namespace=namespace)
+    for number in range(20):
+        task = asyncio.create_task(history.save_messages("ann", [said(f"m{number}"), said(f"n{number}")]))
+        await asyncio.sleep(0.0005 * (number % 5))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await history.save_messages("ann", [said("m99"), said("n99")])
+    found = texts(await history.get_messages("ann"))
+    assert [one.replace("m", "n") for one in found[::2]] == found[1::2]
+    assert found[-2:] == ["m99", "n99"]
+    assert len(found) == len(set(found))
+    await history.aclose()
+
+
+async def test_a_server_that_dies_has_all_that_was_acknowledged_and_nothing_by_halves(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        history, storage = DurableHistoryProvider(url=running.url), DurableCheckpointStorage(url=running.url)
+        acknowledged = 0
+
+        async def work() -> None:
+            nonlocal acknowledged
+            for number in itertools.count():
+                await history.save_messages("ann", [said(f"m{number}"), said(f"n{number}")])
+                await storage.save(WorkflowCheckpoint("w", "hash", checkpoint_id=f"c{number}"))
+                acknowledged = number + 1
+
+        working = asyncio.create_task(work())
+        while acknowledged < 15:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(running.kill)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await asyncio.to_thread(running.start)
+        found = texts(await history.get_messages("ann"))
+        assert found == [f"{letter}{number}" for number in range(len(found) // 2) for letter in "mn"]
+        ids = await storage.list_checkpoint_ids(workflow_name="w")
+        assert ids == [f"c{number}" for number in range(len(ids))]
+        assert min(len(found) // 2, len(ids)) >= acknowledged
+        await history.aclose()
+        await storage.aclose()

@@ -17,7 +17,12 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from durable_sessions import Client
 from durable_sessions.adapters.langgraph import CheckpointConflictError, DurableSaver
-from durable_sessions.client.errors import PreconditionFailedError, SessionReplacedError
+from durable_sessions.client.errors import (
+    ConflictError,
+    PreconditionFailedError,
+    SessionLeaseLostError,
+    SessionReplacedError,
+)
 from durable_sessions.testing import BackgroundServer
 from tests.support.process import ServerProcess
 
@@ -146,6 +151,53 @@ def test_of_two_writers_one_is_told_if_it_wishes(saver: DurableSaver) -> None:
     ] * 2
     first.close()
     second.close()
+
+
+def test_an_exclusive_worker_that_was_overtaken_is_refused_before_it_writes(
+    saver: DurableSaver, shared: BackgroundServer
+) -> None:
+    first, second = another(saver, exclusive=True), another(saver, exclusive=True)
+    assert first.get_tuple(thread()) is None
+    begun = step(first, thread(), {"a": 0})
+    assert read(first, thread()) is not None, "who has a thread may look at it"
+    first.put_writes(begun, [("a", "mine")], "task")
+    assert read(second, thread()).pending_writes == [("task", "a", "mine")]
+    with pytest.raises(SessionLeaseLostError):
+        first.put_writes(begun, [("a", "stale")], "other task")
+    with pytest.raises(SessionLeaseLostError):
+        step(first, begun, {"a": "stale"}, 1)
+    done = step(second, begun, {"a": 1}, 1)
+    seen = read(saver, thread())  # a saver that is not exclusive takes a thread from nobody
+    assert seen.config == done
+    assert read(saver, begun).pending_writes == [("task", "a", "mine")]
+    step(second, done, {"a": 2}, 2)
+    with (
+        Client(shared.url, principal="somebody-else") as client,
+        pytest.raises(ConflictError, match="holds this session"),
+    ):
+        DurableSaver(client, namespace=saver._namespace, exclusive=True).get_tuple(thread())
+    step(first, read(first, thread()).config, {"a": 3}, 3)
+    assert read(saver, thread()).checkpoint["channel_values"] == {"a": 3}
+    first.delete_thread("t")
+    second.put_writes(done, [("a", "late")], "task")
+    assert saver.get_tuple(thread()) is None
+    for one in (first, second):
+        one.close()
+
+
+@pytest.mark.anyio
+async def test_a_look_at_a_thread_does_not_refuse_what_the_same_saver_is_writing(saver: DurableSaver) -> None:
+    worker = another(saver, exclusive=True)
+    assert await worker.aget_tuple(thread()) is None
+    begun = step(worker, thread(), {"a": 0})
+    tasks = [f"task {number}" for number in range(12)]
+    writes = (worker.aput_writes(begun, [("a", name)], name) for name in tasks)
+    looks = (worker.aget_tuple(thread()) for _ in range(6))
+    await asyncio.gather(*writes, *looks)
+    found = await worker.aget_tuple(thread())
+    assert found is not None
+    assert sorted(one[0] for one in found.pending_writes or ()) == sorted(tasks)
+    await worker.aclose()
 
 
 def test_a_thread_is_copied_deleted_and_made_anew(saver: DurableSaver) -> None:

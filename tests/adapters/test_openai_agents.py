@@ -13,6 +13,7 @@ from agents.testing import ScriptedModel, assistant_message
 from agents import Agent, Runner
 from durable_sessions import Client
 from durable_sessions.adapters.openai_agents import DurableSession
+from durable_sessions.client.async_client import AsyncArtifactCollection
 from durable_sessions.testing import BackgroundServer
 from tests.support.process import ServerProcess
 
@@ -129,6 +130,49 @@ async def test_a_branch_has_the_history_and_goes_its_own_way(session: DurableSes
     await other.add_items([said(3)])
     assert await other.get_items() == [said(1), said(3)]
     assert await session.get_items() == [said(1), said(2)]
+
+
+async def test_many_large_items_of_one_call_are_read_by_one_request(
+    session: DurableSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [said(f"{number} {'x' * 1_000}") for number in range(1_200)]
+    await session.add_items(items)
+    read: list[str] = []
+    get = AsyncArtifactCollection.get
+
+    async def counted(self: AsyncArtifactCollection, sha256: str) -> bytes:
+        read.append(sha256)
+        return await get(self, sha256)
+
+    monkeypatch.setattr(AsyncArtifactCollection, "get", counted)
+    assert await session.get_items() == items
+    assert len(read) == 1
+
+
+async def test_items_are_read_as_they_were(session: DurableSession, sdk: Client) -> None:
+    assert await session.items_at(0) == []
+    await session.add_items([said(1), said(2)])
+    then = sdk.sessions.get(session._session).next_offset
+    await session.pop_item()
+    await session.add_items([said(3)])
+    await session.clear_session()
+    assert await session.items_at(then) == [said(1), said(2)]
+    assert await session.items_at(1) == [said(1)]
+    assert await session.items_at(4) == [said(1), said(3)]
+    assert await session.items_at(5) == await session.get_items() == []
+
+
+async def test_the_last_turn_is_undone_once_whoever_else_does_it(session: DurableSession) -> None:
+    assert await session.undo() == []
+    answers: list[Any] = [{"role": "assistant", "content": f"step {number}"} for number in range(60)]
+    await session.add_items([said(1), answers[0], said(2), *answers])
+    other = another(session)
+    undone = await asyncio.gather(session.undo(), other.undo())
+    assert sorted(undone, key=len) == [[said(1), answers[0]], [said(2), *answers]]
+    assert await session.get_items() == await other.undo() == []
+    await session.add_items([answers[0]])
+    assert await session.undo() == [], "what no user began is no turn"
+    await other.aclose()
 
 
 async def test_a_cancelled_call_is_carried_out_or_not(session: DurableSession) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,6 +27,7 @@ from pydantic_ai.models.test import TestModel
 
 from durable_sessions.adapters.pydantic_ai import DurableConversationStore
 from durable_sessions.testing import BackgroundServer
+from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +204,72 @@ async def test_an_agent_goes_on_after_a_restart(shared: BackgroundServer, namesp
     assert len(found.messages) == 4
     assert found.usage.requests == 2
     await store.aclose()
+
+
+async def test_a_cancelled_save_is_whole_or_not_there(shared: BackgroundServer, namespace: str) -> None:
+    store = DurableConversationStore(url=shared.url, namespace=namespace)
+    for number in range(20):
+        talk = await store.load("ann") or Conversation(conversation_id="ann")
+        talk.messages += [asked(f"q{number}"), answered(f"a{number}")]
+        task = asyncio.create_task(store.save(talk))
+        await asyncio.sleep(0.0007 * (number % 6))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    reader = DurableConversationStore(url=shared.url, namespace=namespace)
+    found = await reader.load("ann")
+    said = [str(part.content) for message in found.messages for part in message.parts] if found else []  # type: ignore[union-attr]
+    assert [one.replace("q", "a") for one in said[::2]] == said[1::2]
+    assert len(said) == len(set(said))
+    await store.aclose()
+    await reader.aclose()
+
+
+async def test_a_server_that_dies_has_every_save_that_was_acknowledged(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        store = DurableConversationStore(url=running.url)
+        acknowledged = 0
+
+        async def work() -> None:
+            nonlocal acknowledged
+            for number in itertools.count():
+                talk = await store.load("ann") or Conversation(conversation_id="ann")
+                talk.messages += [asked(f"q{number}"), answered(f"a{number}")]
+                await store.save(talk)
+                acknowledged = number + 1
+
+        working = asyncio.create_task(work())
+        while acknowledged < 10:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(running.kill)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await asyncio.to_thread(running.start)
+        elsewhere = DurableConversationStore(url=running.url)
+        found = await elsewhere.load("ann")
+        assert found is not None
+        assert len(found.messages) >= 2 * acknowledged
+        assert len(found.messages) % 2 == 0
+        await store.aclose()
+        await elsewhere.aclose()
+
+
+async def test_a_late_save_does_not_bring_a_deleted_conversation_back(
+    shared: BackgroundServer, namespace: str
+) -> None:
+    first, second = (DurableConversationStore(url=shared.url, namespace=namespace) for _ in range(2))
+    await first.save(Conversation(conversation_id="ann", messages=[asked("old")]))
+    late = await second.load("ann")
+    assert late is not None
+    late.messages.append(answered("late"))
+    await first.delete("ann")
+    with pytest.raises(ConversationConflict):
+        await second.save(late)
+    assert await first.load("ann") is None
+    await first.save(Conversation(conversation_id="ann", messages=[asked("new")]))
+    with pytest.raises(ConversationConflict):
+        await second.save(late)
+    found = await second.load("ann")
+    assert found is not None
+    assert [part.content for message in found.messages for part in message.parts] == ["new"]  # type: ignore[union-attr]
+    for store in (first, second):
+        await store.aclose()

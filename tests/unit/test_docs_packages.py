@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/*.md"))]
 FENCED = re.compile(r"^ *```(?P<language>\w+)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
-IMPORTED = re.compile(r"^ *(?:from|import) +(google\.adk|\w+)", re.MULTILINE)
+IMPORTED = re.compile(r"^ *(?:from|import) +(google\.adk|google\.genai|\w+)", re.MULTILINE)
 RUN = re.compile(r"python3? -m +(\w+)")
 INSTALLED = re.compile(r"pip install +([^\n#`]+)")
 OURS = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
@@ -23,6 +23,7 @@ DISTRIBUTIONS = {
     "claude_agent_sdk": "claude-agent-sdk",
     "pydantic_ai": "'durable-sessions[pydantic-ai]'",
     "google.adk": "'durable-sessions[adk]'",
+    "google.genai": "'durable-sessions[adk]'",
     "agent_framework": "'durable-sessions[agent-framework]'",
     "agents": "'durable-sessions[openai]'",
     "langgraph": "'durable-sessions[langgraph]'",

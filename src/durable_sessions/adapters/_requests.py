@@ -9,7 +9,7 @@ from urllib.parse import quote
 from durable_sessions.adapters._plans import Plan, PlanStep
 from durable_sessions.client import Appended, Artifact, Event, Hit, SearchPage, SearchResults, SessionInfo
 from durable_sessions.client.calls import join_append
-from durable_sessions.client.errors import NotFoundError
+from durable_sessions.client.errors import ConflictError, NotFoundError
 from durable_sessions.client.pages import Order
 
 HITS_MAX = 1_000
@@ -37,11 +37,31 @@ def append(
     *,
     if_: Mapping[str, Any] | None = None,
     new: Mapping[str, Any] | None = None,
+    epoch: int | None = None,
 ) -> Plan[Appended]:
-    """Append encoded events, all or none; ``new`` describes the session if this creates it."""
+    """Append encoded events, all or none; ``new`` describes the session if this creates it.
+
+    With an ``epoch`` they are those of the worker that has it: refused as soon as another one has woken the
+    session.
+    """
     body = join_append(events, if_, new)
-    appended: Appended = yield PlanStep(lambda client: client.session(session).append_body(body), writes=True)
+    appended: Appended = yield PlanStep(
+        lambda client: client.session(session, epoch=epoch).append_body(body), writes=True
+    )
     return appended
+
+
+def wake(session: str, new: Mapping[str, Any]) -> Plan[int]:
+    """Wake a session, which ``new`` describes if it must be made first; return the epoch of this worker."""
+    try:
+        work = yield PlanStep(lambda client: client.wake(session), writes=True)
+    except NotFoundError:
+        try:
+            yield PlanStep(lambda client: client.sessions.create(session, **new), writes=True)
+        except ConflictError:
+            pass  # somebody else has made it meanwhile
+        work = yield PlanStep(lambda client: client.wake(session), writes=True)
+    return int(work.epoch)
 
 
 def slots(

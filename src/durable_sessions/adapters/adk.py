@@ -33,9 +33,13 @@ from durable_sessions.client.errors import PreconditionFailedError, SessionRepla
 
 __all__ = ["DurableSessionService", "StaleSessionError"]
 
+# Before 2.8 there is only the one that fails for a value that is no JSON.
+_state_delta = getattr(_session_util, "extract_json_safe_state_delta", _session_util.extract_state_delta)
+
 EVENT, STATE = "adk.event", "adk.state"
 _SLOT = "state"
 _MEMORY_BYTES_MAX = 12_000
+_STALE = "The session {} was modified in storage since it was read. Get it again."
 
 
 class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
@@ -92,14 +96,15 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         if await self._clients.arun(self._append(session, event)):
-            self._commit_event_to_session(session, event)
+            self._update_session_state(session, event)
+            session.events.append(event)
             session.last_update_time = event.timestamp
         return event
 
     # Plans ------------------------------------------------------------------------------
 
     def _create(self, app: str, user: str, session_id: str, state: dict[str, Any]) -> Plan[Session]:
-        deltas = _session_util.extract_json_safe_state_delta(state)
+        deltas = _state_delta(state)
         made = Session(app_name=app, user_id=user, id=session_id, state=dict(deltas["session"]))
         first = self._state_event(made.state, 0.0)
         first["id"] = names.event_id("as", "created", str(uuid.uuid4()))
@@ -170,7 +175,7 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         if held is None:
             raise ValueError(f"Session {session.id} not found.")
         raw = event.model_dump(mode="json", by_alias=True, exclude_none=True)
-        deltas = _session_util.extract_json_safe_state_delta(event.actions.state_delta or {})
+        deltas = _state_delta(event.actions.state_delta or {})
         stored = wrapped(EVENT, raw, id=names.event_id("ae", event.id))
         own = {**(yield from unwrapped(held)), **deltas["session"]}
         events = yield from encoded([stored, self._state_event(own, event.timestamp)])
@@ -179,14 +184,23 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         condition: dict[str, Any] = {"slots": {_SLOT: held.id}}
         if life is not None:
             condition |= {"incarnation": life, "tail": tail}
+        elif not (yield from self._is_whole(name, session, event)):
+            raise StaleSessionError(_STALE.format(session.id))
         try:
             done = yield from requests.append(name, events, if_=condition)
         except (PreconditionFailedError, SessionReplacedError) as refused:
-            raise StaleSessionError(
-                f"The session {session.id} was modified in storage since it was read. Get it again."
-            ) from refused
+            raise StaleSessionError(_STALE.format(session.id)) from refused
         _marked(session, done.incarnation, done.next_offset)
         return not done.repeated
+
+    def _is_whole(self, name: str, session: Session, event: AdkEvent) -> Plan[bool]:
+        """Say whether a session that was made by hand, or lost its mark on the way, ends as the stored one.
+
+        An event that is sent again may be the last one there.
+        """
+        newest = yield from requests.events(name, types=EVENT, order="desc", limit=1)
+        ids = {names.event_id("ae", one.id) for one in (*session.events[-1:], event)}
+        return {one.id for one in newest} <= ids and (bool(newest) or not session.events)
 
     # State ------------------------------------------------------------------------------
 

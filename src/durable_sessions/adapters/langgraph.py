@@ -34,8 +34,10 @@ class DurableSaver(BaseCheckpointSaver[str], Adapter):
 
     With ``on_conflict="raise"`` a run that was overtaken by another on the same thread gets
     CheckpointConflictError; by default both succeed, and the history forks. A write that comes after its
-    thread was deleted is dropped with a warning, or with ``on_deleted="raise"`` raises. ``index_text=False``
-    keeps what nodes write out of the search.
+    thread was deleted is dropped with a warning, or with ``on_deleted="raise"`` raises. With
+    ``exclusive=True`` a run has its thread for itself: it wakes the session when it first reads it, and a
+    worker that was overtaken is refused before it writes. ``index_text=False`` keeps what nodes write out of
+    the search.
     """
 
     name = "langgraph"
@@ -51,6 +53,7 @@ class DurableSaver(BaseCheckpointSaver[str], Adapter):
         serde: SerializerProtocol | None = None,
         on_conflict: Literal["fork", "raise"] = "fork",
         on_deleted: Literal["drop", "raise"] = "drop",
+        exclusive: bool = False,
         index_text: bool = True,
     ) -> None:
         BaseCheckpointSaver.__init__(self, serde=serde)
@@ -60,6 +63,7 @@ class DurableSaver(BaseCheckpointSaver[str], Adapter):
             namespace,
             raises_conflicts=on_conflict == "raise",
             raises_deleted=on_deleted == "raise",
+            exclusive=exclusive,
             index_text=index_text,
         )
 

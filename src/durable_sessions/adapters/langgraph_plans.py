@@ -3,7 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -25,12 +25,18 @@ from durable_sessions.adapters._envelope import batches, encoded
 from durable_sessions.adapters._plans import Plan
 from durable_sessions.adapters._requests import HeldSlots
 from durable_sessions.adapters.langgraph_records import StoredCheckpoint
-from durable_sessions.client import Event
-from durable_sessions.client.errors import PreconditionFailedError, SessionReplacedError
+from durable_sessions.client import Appended, Event
+from durable_sessions.client.errors import (
+    PreconditionFailedError,
+    SessionLeaseLostError,
+    SessionReplacedError,
+)
 
 PAGE = 50
 _WRITES_PAGE = 1_000
 _REMEMBERED_MAX = 10_000
+K = TypeVar("K")
+V = TypeVar("V")
 _log = logging.getLogger("durable_sessions.adapters.langgraph")
 
 
@@ -82,13 +88,16 @@ class SaverPlans:
         *,
         raises_conflicts: bool,
         raises_deleted: bool,
+        exclusive: bool,
         index_text: bool,
     ) -> None:
         self._described = described
         self._namespace = namespace
         self._raises_conflicts = raises_conflicts
         self._raises_deleted = raises_deleted
+        self._exclusive = exclusive
         self._index_text = index_text
+        self._epochs: OrderedDict[str, int] = OrderedDict()
         self._lives: OrderedDict[str, str] = OrderedDict()
         self._heads: OrderedDict[tuple[str, str], tuple[str | None, str | None]] = OrderedDict()
 
@@ -99,7 +108,11 @@ class SaverPlans:
         thread_id, ns = _place(config)
         session = self._session(thread_id)
         head = [records.head_slot(ns)] if self._raises_conflicts else []
-        if checkpoint_id := get_checkpoint_id(config):
+        checkpoint_id = get_checkpoint_id(config)
+        if self._exclusive and not ns and not checkpoint_id:  # so a run begins
+            described = self._described(thread_id=thread_id)
+            _note(self._epochs, session, (yield from requests.wake(session, described)))
+        if checkpoint_id:
             slot = records.checkpoint_slot(ns, checkpoint_id)
             held = yield from requests.slots(session, [slot, *head])
             event = held.get(slot)
@@ -266,7 +279,7 @@ class SaverPlans:
         new = self._described(thread_id=thread_id)
         try:
             for batch in batches((yield from encoded(events))):
-                appended = yield from requests.append(session, batch, if_=condition or None, new=new)
+                appended = yield from self._append_batch(session, batch, condition or None, new)
                 condition = {"incarnation": appended.incarnation}
                 self._note_life(session, appended.incarnation)
         except (PreconditionFailedError, SessionReplacedError) as refused:
@@ -278,10 +291,26 @@ class SaverPlans:
             return False
         return True
 
+    def _append_batch(
+        self,
+        session: str,
+        batch: Sequence[bytes],
+        condition: Mapping[str, Any] | None,
+        new: Mapping[str, Any],
+    ) -> Plan[Appended]:
+        while True:
+            epoch = self._epochs.get(session)
+            try:
+                return (yield from requests.append(session, batch, if_=condition, new=new, epoch=epoch))
+            except SessionLeaseLostError:
+                if self._epochs.get(session) == epoch:
+                    raise  # else this saver itself has woken the session once more, for a run or a look at it
+
     # Upkeep -----------------------------------------------------------------------------
 
     def delete_thread(self, thread_id: str) -> Plan[None]:
         """Delete a thread; what comes late for it is dropped."""
+        self._epochs.pop(self._session(thread_id), None)
         yield from requests.delete(self._session(thread_id))
 
     def delete_for_runs(self, serde: SerializerProtocol, run_ids: Sequence[str]) -> Plan[None]:
@@ -331,16 +360,10 @@ class SaverPlans:
         if incarnation is None:
             self._lives.pop(session, None)
             return
-        self._lives[session] = incarnation
-        self._lives.move_to_end(session)
-        if len(self._lives) > _REMEMBERED_MAX:
-            self._lives.popitem(last=False)
+        _note(self._lives, session, incarnation)
 
     def _note_head(self, session: str, ns: str, event_id: str | None, checkpoint_id: str | None) -> None:
-        self._heads[session, ns] = (event_id, checkpoint_id)
-        self._heads.move_to_end((session, ns))
-        if len(self._heads) > _REMEMBERED_MAX:
-            self._heads.popitem(last=False)
+        _note(self._heads, (session, ns), (event_id, checkpoint_id))
 
 
 class AncestorWalk:
@@ -376,6 +399,13 @@ class AncestorWalk:
             chain.append((yield from records.stored_checkpoint(serde, event)))
             following = chain[-1].parent
         return chain
+
+
+def _note(noted: OrderedDict[K, V], name: K, value: V) -> None:
+    noted[name] = value
+    noted.move_to_end(name)
+    if len(noted) > _REMEMBERED_MAX:
+        noted.popitem(last=False)
 
 
 def _nothing() -> Plan[None]:

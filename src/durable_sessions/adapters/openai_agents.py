@@ -84,6 +84,14 @@ class DurableSession(Adapter):
         """Take all items away."""
         await self._clients.arun(self._clear())
 
+    async def items_at(self, at: str | int) -> list[TResponseInputItem]:
+        """Return the items as they were at an offset or position, whatever was taken away or added since."""
+        return await self._clients.arun(self._items_at(at))
+
+    async def undo(self) -> list[TResponseInputItem]:
+        """Take the last turn away, from the newest message of the user on, and return its items."""
+        return await self._clients.arun(self._undo())
+
     async def branch(self, session_id: str, *, at: str | int | None = None) -> "DurableSession":
         """Return a session of that id with the history up to an offset or position, or all of it."""
         other = copy(self)
@@ -128,12 +136,18 @@ class DurableSession(Adapter):
             if is_whole or was_cleared or (wanted is not None and len(kept) > wanted):
                 break
             size = None if size is None else size * 4
-        found: list[tuple[str, Any]] = []
-        for item_id, event, index in kept[:wanted]:
-            raw = yield from unwrapped(event)
-            found.append((item_id, raw if index is None else raw[index]))
+        found = yield from _unwrapped(kept[:wanted])
         complete = wanted is None or len(kept) <= wanted
-        return LiveItems(found[::-1], complete, newest[0].next_offset if newest else None)
+        return LiveItems(found, complete, newest[0].next_offset if newest else None)
+
+    def _items_at(self, at: str | int) -> Plan[list[Any]]:
+        limit = at if isinstance(at, int) else None
+        if limit == 0:
+            return []
+        found = yield from requests.events(self._session, limit=limit)
+        earlier = found if limit is not None else [event for event in found if event.offset < str(at)]
+        kept, _ = _kept(earlier[::-1], None)
+        return [item for _, item in (yield from _unwrapped(kept))]
 
     def _add(self, items: list[Any]) -> Plan[None]:
         events = yield from encoded(self._item_events(items))
@@ -152,6 +166,30 @@ class DurableSession(Adapter):
                 continue
             return item
         raise ConflictsPersistError(self._session)
+
+    def _undo(self) -> Plan[list[Any]]:
+        for _ in range(ATTEMPTS_MAX):
+            live = yield from self._turn()
+            begin = next((n for n in reversed(range(len(live.items))) if _is_users(live.items[n][1])), None)
+            if begin is None:
+                return []
+            turn = live.items[begin:]
+            events = yield from encoded(self._retractions([item_id for item_id, _ in turn]))
+            try:
+                yield from requests.append(self._session, events, if_={"tail": live.tail})
+            except PreconditionFailedError:
+                continue
+            return [item for _, item in turn]
+        raise ConflictsPersistError(self._session)
+
+    def _turn(self) -> Plan[LiveItems]:
+        """Read backwards as far as the newest message of the user, or all if there is none."""
+        wanted = _FIRST_PAGE
+        while True:
+            live = yield from self._live(wanted)
+            if live.complete or any(_is_users(item) for _, item in live.items):
+                return live
+            wanted *= 4
 
     def _clear(self) -> Plan[None]:
         event: dict[str, Any] = {"type": CLEARED, "searchable": False}
@@ -213,6 +251,22 @@ class DurableSession(Adapter):
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
     return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
+
+
+def _is_users(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "user"
+
+
+def _unwrapped(kept: Sequence[tuple[str, Event, int | None]]) -> Plan[list[tuple[str, Any]]]:
+    """Return items that were read backwards, the oldest first, each with its id."""
+    found: list[tuple[str, Any]] = []
+    of_event: str | None = None
+    raw: Any = None
+    for item_id, event, index in reversed(kept):
+        if event.id != of_event:  # an event with many items may be an artifact: it is read once
+            of_event, raw = event.id, (yield from unwrapped(event))
+        found.append((item_id, raw if index is None else raw[index]))
+    return found
 
 
 def _kept(newest: Sequence[Event], wanted: int | None) -> tuple[list[tuple[str, Event, int | None]], bool]:
