@@ -66,6 +66,7 @@ class ContextWalk:
 
     async def add_found(self, hits: Sequence[tuple[int, float]]) -> None:
         """Add hits, the best first, each with its pair, up to a quarter of the room."""
+        # What a query found must not push out what happened last, which the model needs in any case.
         room = self._fill.room // 4
         wanted: dict[str, tuple[int, bytes, float]] = {}
         single: dict[int, tuple[str, bytes]] = {}
@@ -121,6 +122,7 @@ class ContextWalk:
         """Fill the context; return how many events lie before the ones that fit."""
         start = self._sight.start
         while self._position > start and self._left and not self.is_full:
+            # Looked for anew after each range: widening one may have moved the position into another.
             entered = next((one for one in self._ranges if one.start < self._position <= one.stop), None)
             if entered is not None:
                 await self._pass_over(entered, self._position)
@@ -128,6 +130,7 @@ class ContextWalk:
             stops = [one.stop for one in self._ranges if one.stop < self._position]
             await self._take_until(max([start, *stops]))
         low = self._position
+        # Only now is known how far the context reaches, and with it which pairs were cut in two.
         await self._drop_halves(low)
         if not self.is_full:
             return 0
@@ -142,6 +145,7 @@ class ContextWalk:
                 read.append(self._read(position, event))
                 if turn.over:
                     await turn.rest()
+            # A call is mostly right in front of its result: found here, it is not looked up by its id.
             self._near = {one.id: (one.position, one.body) for one in read if one.type in CALLS}
             for one in reversed(read):
                 if turn.over:

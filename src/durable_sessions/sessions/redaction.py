@@ -115,6 +115,7 @@ def decide(
         stream = state.get_id(number)
         assert stream is not None, "the plan holds"
         targets = [one for one in plan.targets if one.stream == number]
+        # A legal hold of any stream that has a target, such as the source of a fork, refuses the whole.
         if stream.held:
             raise LegalHoldError(path=stream.key.path)
         effects.append(_erased(stream, targets, request, event, now_ms, limits))
@@ -173,12 +174,14 @@ def _erased_memory(
     """Return the effects of erasing a memory: in this batch, or owed to the partition that has the scope."""
     if one.record is not None:
         return erasing.effects(state, one.record, mark, by, now_ms, limits)
+    # The other partition carries it out later; as a part of this batch the debt cannot be lost.
     owed = encode(OwedErasure(one.target.remains.id, one.incarnation, mark, by))
     return state.outbox.owe([(scope_key(workspace, one.scope), owed)], limits.outbox_bytes_max)
 
 
 def _mark(remains: Remains, request: Redaction, event: str | None, now_ms: int) -> Mark:
     sha256, size = _digest(remains, request), remains.size
+    # It was erased before: then the marks are of what was there first, not of the tombstone.
     if remains.earlier is not None:
         size = remains.earlier.bytes
     return Mark(event, rfc3339(now_ms), request.reason, sha256, size)
@@ -244,6 +247,7 @@ def _begins(text: str, title: str) -> bool:
     wanted = " ".join(title.removesuffix("…").removesuffix("...").split())
     if not wanted:
         return False
+    # Titles are made of the first words of a message or of a line in it, with their spaces joined.
     joined = " ".join(text.split())
     lines = (" ".join(line.split()) for line in text.splitlines())
     return joined.startswith(wanted) or any(line.startswith(wanted) for line in lines)

@@ -34,6 +34,8 @@ def answered_before(
     if not stream.closed and not archived:
         return None
     known = all_known(state, stream, batch)
+    # A repeat whose events are all stored is answered also when the session is closed: the client must learn
+    # that its first attempt has succeeded.
     if known:
         repeats = _compared(stream, batch, enumerate(known))
         if not (batch.unique and repeats.differ):
