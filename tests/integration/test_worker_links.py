@@ -28,11 +28,7 @@ pytestmark = pytest.mark.anyio
 CONFIRM_SECONDS = 30.0
 """Long, so that in a test nothing but a request has the keys confirmed again."""
 LIMITS = replace(
-    DEFAULT_LIMITS,
-    link_hold_seconds_max=0.5,
-    link_retry_seconds_max=0.1,
-    key_confirm_seconds=CONFIRM_SECONDS,
-    hand_over_again_seconds_min=3600,  # a connection that has moved stays, however long a test takes
+    DEFAULT_LIMITS, link_hold_seconds_max=0.5, link_retry_seconds_max=0.1, key_confirm_seconds=CONFIRM_SECONDS
 )
 SESSIONS = [f"session-{number}" for number in range(8)]
 Workers = list[LocalServer]

@@ -34,7 +34,7 @@ def stream_key(workspace: str, path: bytes) -> Key:
 
 def stream_path(encoded: bytes) -> str:
     """Return the decoded path of a stream, or refuse it."""
-    raw = unquote_to_bytes(encoded)
+    raw = unquote_to_bytes(encoded) if b"%" in encoded else encoded
     try:
         path = raw.decode()
     except UnicodeDecodeError:

@@ -116,33 +116,12 @@ class Index:
         """Remove an index that is not open, if it is there."""
         shutil.rmtree(path, ignore_errors=True)
 
-    def add(self, document: Document) -> None:
-        """Add a document; searches find it after the next commit."""
-        made = tantivy.Document()
-        made.add_unsigned("stream", document.stream)
-        made.add_unsigned("position", document.position)
-        if document.erasures:
-            made.add_unsigned("erasures", document.erasures)
-        event = document.searchable
-        made.add_unsigned("at_ms", document.at_ms if event.happened_ms is None else event.happened_ms)
-        text = tokenizer.indexed(event.text)
-        if text:
-            made.add_text("text", text)
-        made.add_text("type", event.type)
-        if event.name is not None:
-            made.add_text("name", event.name)
-            if event.is_call and event.call is not None:
-                key = call_names.key_of(document.stream, event.call)
-                made.add_text("call", call_names.term(key, event.name))
-        if event.role is not None:
-            made.add_text("role", event.role)
-        if event.is_error:
-            made.add_text("role", "error")
-        made.add_text("role", BOOKKEEPING if event.is_bookkeeping else SAID)
-        for term in document.refs:
-            made.add_text("ref", term)
+    def add(self, *documents: Document) -> None:
+        """Add documents; searches find them after the next commit."""
+        made = [_made(document) for document in documents]
         with _damage():
-            self._writer.add_document(made)
+            for one in made:
+                self._writer.add_document(one)
 
     def call_name(self, key: str) -> str | None:
         """Return the name of the tool of a call that was committed."""
@@ -302,6 +281,34 @@ def _schema() -> tantivy.Schema:
     builder.add_unsigned_field("at_ms", fast=True)
     builder.add_unsigned_field("erasures", indexed=True, fast=True)
     return builder.build()
+
+
+def _made(document: Document) -> tantivy.Document:
+    """Return a document as Tantivy takes it."""
+    made = tantivy.Document()
+    made.add_unsigned("stream", document.stream)
+    made.add_unsigned("position", document.position)
+    if document.erasures:
+        made.add_unsigned("erasures", document.erasures)
+    event = document.searchable
+    made.add_unsigned("at_ms", document.at_ms if event.happened_ms is None else event.happened_ms)
+    text = tokenizer.indexed(event.text)
+    if text:
+        made.add_text("text", text)
+    made.add_text("type", event.type)
+    if event.name is not None:
+        made.add_text("name", event.name)
+        if event.is_call and event.call is not None:
+            key = call_names.key_of(document.stream, event.call)
+            made.add_text("call", call_names.term(key, event.name))
+    if event.role is not None:
+        made.add_text("role", event.role)
+    if event.is_error:
+        made.add_text("role", "error")
+    made.add_text("role", BOOKKEEPING if event.is_bookkeeping else SAID)
+    for term in document.refs:
+        made.add_text("ref", term)
+    return made
 
 
 def _analyzer() -> tantivy.TextAnalyzer:

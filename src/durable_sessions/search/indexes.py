@@ -103,15 +103,24 @@ class Indexes:
         with self._discard_if_damaged(workspace):
             return self._index(workspace).erasures()
 
-    def add(self, workspace: str, stream: int, position: int, event: bytes, erasures: int = 0) -> None:
-        """Add an event, whatever it is."""
+    def add(
+        self, workspace: str, stream: int, first: int, events: Sequence[bytes], erasures: int = 0
+    ) -> None:
+        """Add consecutive events, whatever they are."""
         with self._discard_if_damaged(workspace):
-            searched = self._with_name(workspace, stream, _searchable(event))
-            document = Document(
-                stream, position, _created_ms(event), searched, erasures, _refs(stream, event)
-            )
-            self._index(workspace).add(document)
-        self._note(workspace)
+            documents = [
+                Document(
+                    stream,
+                    position,
+                    _created_ms(event),
+                    self._with_name(workspace, stream, _searchable(event)),
+                    erasures,
+                    _refs(stream, event),
+                )
+                for position, event in enumerate(events, first)
+            ]
+            self._index(workspace).add(*documents)
+        self._note(workspace, len(events))
 
     def erase(
         self,
@@ -189,10 +198,10 @@ class Indexes:
         for workspace in list(self._pending):
             self._commit(workspace)
 
-    def _note(self, workspace: str) -> None:
+    def _note(self, workspace: str, changes: int = 1) -> None:
         if not self._pending:
             self._pending_since = time.monotonic()
-        self._pending[workspace] = self._pending.get(workspace, 0) + 1
+        self._pending[workspace] = self._pending.get(workspace, 0) + changes
 
     def _commit(self, workspace: str) -> None:
         if self._pending.pop(workspace, 0):

@@ -11,7 +11,7 @@ from durable_sessions.sessions.graph import schemas
 from durable_sessions.sessions.graph.links import links
 from durable_sessions.sessions.graph.stored import happened
 
-_MAY_LINK = (b'"refs"', b'tool_use_id"', b'"ds.')
+_REFS, _CALL, _STRICT = b'"refs"', b'tool_use_id"', b'"ds.'
 """Of these an event that leads somewhere has one, however its JSON is spaced."""
 
 
@@ -42,7 +42,7 @@ def memory(event: str) -> str:
 
 def terms_of(stream: int, event: bytes) -> tuple[str, ...]:
     """Return the terms of a stored event; none for most."""
-    if not any(sign in event for sign in _MAY_LINK):
+    if _REFS not in event and _CALL not in event and _STRICT not in event:
         return ()
     return tuple(dict.fromkeys(_terms(stream, event)))
 

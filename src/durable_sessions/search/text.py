@@ -235,12 +235,12 @@ class _Collected:
             self._take(value)
         elif kind is dict:
             for key, inner in value.items():
-                if key in _FREE:
-                    self.free(inner)
-                elif key == "data":
-                    if value.get("type") == "text":
+                if key in _FORMAL:  # asked first: most members of most events are
+                    if key == "data" and value.get("type") == "text":
                         self.free(inner)
-                elif key not in _FORMAL and not key.endswith(_IDS):
+                elif key in _FREE:
+                    self.free(inner)
+                elif not key.endswith(_IDS):
                     self.formal(inner)
         elif kind is list:
             for inner in value:

@@ -31,7 +31,8 @@ _LONG_RUN = b"x" * 60
 """A run of base64 characters, as long as a line of base64 usually is."""
 _TOO_LONG_RUN = b"x" * (PART_CHARACTERS_MAX + 1)
 _DUMP = re.compile(r"(?<![0-9A-Fa-f])(?:(?:[0-9A-Fa-f]{2}  ?){8,}|(?:[0-9A-Fa-f]{4} ){6,})")
-_DUMP_SIGNS = (b"hh hh hh hh hh hh hh hh", b"hhhh hhhh hhhh hhhh hhhh hhhh")
+_SHORT_DUMP = b"hh hh hh hh hh hh hh hh"
+_LONG_DUMP = b"hhhh hhhh hhhh hhhh hhhh hhhh"
 
 _SINGLES = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -207,6 +208,8 @@ def _folded_apart(cut: str, fold: Callable[[str], str]) -> str:
 
 def _cuts(classes: str) -> list[int]:
     """Return where capitals begin a part: ``check|Auth``, ``HTTP|Server``, ``HTML5|Doc``, not ``URLs``."""
+    if _CAPITAL not in classes:  # the pattern would find nothing, and takes long to do so
+        return []
     return [match.start() for match in _BEGINNING.finditer(classes)]
 
 
@@ -240,7 +243,7 @@ def _without_blobs(text: str, raw: bytes) -> str:
     if _LONG_RUN in signs:
         text = _without_base64(text, raw, signs)
     dump = raw.translate(_ASCII_HEX)
-    if any(sign in dump for sign in _DUMP_SIGNS):
+    if _SHORT_DUMP in dump or _LONG_DUMP in dump:
         text = _DUMP.sub(_blank_dump, text)
     return text
 

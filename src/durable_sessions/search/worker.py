@@ -7,7 +7,7 @@ rebuilds it.
 
 One thread only reads messages, so that a ping never waits for work. The foreground thread does what a search
 waits for, at the priority of the server. The background thread indexes all other events at a lower priority
-than everything else on the machine, and pauses after the current event when a search arrives. A thread
+than everything else on the machine, and pauses after the current ones when a search arrives. A thread
 cannot raise its priority again, so these are two threads.
 """
 
@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Condition, Lock, Thread, get_ident
@@ -55,17 +55,30 @@ COMMIT_SECONDS = 5.0
 GATHER_SECONDS = 0.01
 """How long to collect searches while more of them arrive, so that one commit serves all of them."""
 SEARCHES_AT_A_TIME = 2
+RUN_EVENTS_MAX = 32
+"""How many events are indexed before it is asked whether a search has arrived: less than a millisecond."""
+RUN_BYTES_MAX = 32 * 1024
+"""How large these may be together; a larger event is indexed alone."""
 
 _REQUESTS = msgspec.msgpack.Decoder(Request)
 
 
 class _Batch:
-    """The events of one message, indexed one at a time so that a search can interrupt."""
+    """The events of one message, indexed a few at a time so that a search can interrupt."""
 
     def __init__(self, request: Add) -> None:
         self.request = request
         self.events = messages.cut(request.data)
         self.done = 0
+
+    def next(self) -> Sequence[bytes]:
+        """Return the events to index before a search can interrupt, at least one if there are any."""
+        size = 0
+        for end, event in enumerate(self.events[self.done : self.done + RUN_EVENTS_MAX], self.done):
+            size += len(event)
+            if size > RUN_BYTES_MAX and end > self.done:
+                return self.events[self.done : end]
+        return self.events[self.done : self.done + RUN_EVENTS_MAX]
 
 
 class IndexWorker:
@@ -123,7 +136,7 @@ class IndexWorker:
             with self._indexing, self._step():
                 # Checked again: a search may have arrived while this thread waited for the lock.
                 if self._may_work_ahead():
-                    self._index_one()
+                    self._index_some()
             with self._changed:
                 if self._must_act():
                     self._changed.notify_all()
@@ -184,7 +197,7 @@ class IndexWorker:
             workspace = self._next_workspace()
             if workspace is not None:
                 self._indexes.make_ready(workspace)
-            self._index_one()
+            self._index_some()
         elif self._indexes.seconds_to_commit(COMMIT_SECONDS) == 0.0:
             self._indexes.commit_all()
         else:
@@ -203,8 +216,8 @@ class IndexWorker:
             return None
         return request.workspace if isinstance(request, Add | Remove | Erase) else None
 
-    def _index_one(self) -> None:
-        """Index the next event, or take the next message from the queue."""
+    def _index_some(self) -> None:
+        """Index the next events, or take the next message from the queue."""
         if self._batch is None:
             with self._changed:
                 if not self._queue:
@@ -238,11 +251,11 @@ class IndexWorker:
 
     def _index_next(self, batch: _Batch) -> None:
         request = batch.request
-        if batch.done < len(batch.events):
-            event = batch.events[batch.done]
-            position = request.first + batch.done
-            self._indexes.add(request.workspace, request.stream, position, event, request.erasures)
-            batch.done += 1
+        events = batch.next()
+        if events:
+            first = request.first + batch.done
+            self._indexes.add(request.workspace, request.stream, first, events, request.erasures)
+            batch.done += len(events)
         if batch.done == len(batch.events):
             self._batch = None
             self._send(Taken(request.size))

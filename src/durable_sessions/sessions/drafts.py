@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -283,7 +284,7 @@ def _misspelt_type(value: bytes) -> str:
 
 def _drafted(envelope: _Envelope, value: bytes, index: int, limits: Limits) -> Draft:
     kind = envelope.type
-    if not isinstance(kind, str) or not 0 < len(kind) <= limits.event_type_max or _CONTROL.search(kind):
+    if not isinstance(kind, str) or not 0 < len(kind) <= limits.event_type_max or _has_control(kind):
         raise InvalidEventError(
             problem=f'Send a "type": 1 to {limits.event_type_max} characters, no '
             f"control characters.{_misspelt_type(value)}",
@@ -317,7 +318,21 @@ def _drafted(envelope: _Envelope, value: bytes, index: int, limits: Limits) -> D
     return draft
 
 
+# Cached, like the spellings of a type: every event has one, and all events together few.
+@lru_cache(maxsize=1_024)
+def _has_control(kind: str) -> bool:
+    return _CONTROL.search(kind) is not None
+
+
+@lru_cache(maxsize=1_024)
+def _spellings(kind: str) -> tuple[bytes, bytes]:
+    """Return how a member with this type is usually written."""
+    return b'"type":"%b"' % kind.encode(), b'"type": "%b"' % kind.encode()
+
+
 def _thread(raw: msgspec.Raw) -> str | None:
+    if raw is lenient.NULL:  # not sent, as by most
+        return None
     value = lenient.text(raw)
     return value if value and "\0" not in value else None
 
@@ -377,9 +392,15 @@ def _may_repeat(value: bytes, kind: str) -> bool:
     The decoder returns the last one. So there is only one if the first occurrence has the decoded type, and
     no other does; inner objects may have types of their own. A key can also be spelled with escapes.
     """
-    if value.count(b'"type"') > 1:
-        spellings = (b'"type":"%b"' % kind.encode(), b'"type": "%b"' % kind.encode())
-        if not value.startswith(spellings, value.index(b'"type"')) or sum(map(value.count, spellings)) > 1:
+    count = value.count(b'"type"')
+    if count > 1:
+        spellings = _spellings(kind)
+        if not value.startswith(spellings, value.index(b'"type"')):
+            return True
+        if count == 2:  # as in most: that of the event, and one in its content
+            if value.startswith(spellings, value.rindex(b'"type"')):
+                return True
+        elif sum(map(value.count, spellings)) > 1:
             return True
     return b"\\u00" in value and _ESCAPED_LETTER.search(value) is not None
 

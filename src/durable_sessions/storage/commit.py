@@ -235,6 +235,10 @@ class Committer:
             self.pending_bytes -= sum([entry.size for entry in flying])
             for entry in flying:
                 entry.durable()
+            if self._queue:
+                # Answers are sent when the event loop runs on, and then what has come meanwhile is read, too:
+                # it joins this batch. A sync costs as much processor time as several appends.
+                await asyncio.sleep(0)
 
     def _take(self) -> list[Entry[object]]:
         """Take the entries of the next batch: all of them, or as many as fit into one frame."""

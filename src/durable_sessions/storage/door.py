@@ -219,7 +219,7 @@ class Streams(Protocol):
         ...
 
     def append_told(self, key: Key, body_bytes: int, decide: DecidePlain[T], told: Told[T]) -> bool:
-        """Append to a stream in memory without a future, and tell of it when it is durable.
+        """Append to a stream without a future, and tell of it when it is durable.
 
         ``decide`` returns None for all that is not plain. Then, and wherever something could be refused,
         nothing has changed and the answer is False: the append has to be made in another way.

@@ -276,21 +276,22 @@ class Partition:
         return self.commit(lambda state, now: append.decide(state, key, request, now, self._limits), (key,))
 
     def append_told(self, key: Key, body_bytes: int, decide: DecidePlain[T], told: Told[T]) -> bool:
-        """Append to a stream in memory without a future, and tell of it when it is durable.
+        """Append to a stream without a future, and tell of it when it is durable.
 
         ``decide`` returns None for all that is not plain. Then, and wherever something could be refused,
         nothing has changed and the answer is False: the append has to be made in another way.
         """
         committer, state, limits = self._committer, self._state, self._limits
-        stream = state.streams.get(key)
         if (
-            stream is None
-            or self.lost is not None
+            self.lost is not None
             or committer.stopped is not None
             or self._quotas is not None
             or committer.pending_bytes + body_bytes > limits.pending_bytes_max
             or self.backlog.bytes_held + body_bytes > limits.unflushed_bytes_max
         ):
+            return False
+        stream = state.streams.get(key) or state.get(key)
+        if stream is None:
             return False
         decided = decide(stream, self._clock.now_ms())
         if decided is None:

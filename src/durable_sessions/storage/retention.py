@@ -36,6 +36,8 @@ class Retention:
 
         The server's own streams have no policy.
         """
+        if not self._policies:
+            return
         policy = None if stream.key.workspace == SYSTEM_WORKSPACE else self.policy(stream.key.path)
         stream.held = policy is not None and policy.hold
         stream.idle_ms = None if policy is None else _ms(policy.idle_days)

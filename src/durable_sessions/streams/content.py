@@ -1,6 +1,7 @@
 """Content types: which one a stream has, and when two are the same."""
 
 import re
+from functools import lru_cache
 
 from durable_sessions.errors import InvalidHeaderError
 
@@ -25,8 +26,9 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
+@lru_cache(maxsize=256)
 def is_json(content_type: str) -> bool:
-    """Say whether a stream of this type consists of JSON messages."""
+    """Say whether a stream of this type consists of JSON messages; cached: it is asked at every load."""
     return media_type(content_type) == "application/json"
 
 

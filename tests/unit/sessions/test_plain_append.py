@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from durable_sessions.errors import InvalidEventError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS as LIMITS
 from durable_sessions.sessions import append, drafts
@@ -95,3 +97,25 @@ def test_most_events_are_plain() -> None:
     checked = drafts.plain(b'{"type":"ds.fact","key":"k","value":"v"}', LIMITS)
     assert checked is not None
     assert append.plain(stream, checked, "me", 1_000_000) is None
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b"]), st.sampled_from(["", " "])), max_size=4),
+    st.integers(0, 4),
+)
+def test_a_type_that_is_there_twice_is_found_wherever_other_types_are(
+    inner: list[tuple[bool, str, str]], at: int
+) -> None:
+    """Types of an event, and types of blocks in its content, in any order and in either spelling."""
+    sent = [
+        f'"type":{space}"{kind}"' if own else f'"{kind}":{{"type":{space}"{kind}"}}'
+        for own, kind, space in inner
+    ]
+    sent.insert(min(at, len(sent)), '"type":"a"')
+    body = ("{" + ",".join(sent) + "}").encode()
+    if any(own for own, _, _ in inner):
+        assert drafts.plain(body, LIMITS) is None
+        with pytest.raises(InvalidEventError, match="there twice"):
+            drafts.parse_append(body, LIMITS)
+    else:
+        assert drafts.parse_append(body, LIMITS).drafts[0].type == "a"

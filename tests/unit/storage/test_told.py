@@ -1,5 +1,6 @@
 """Appends whose outcome is told, without a future: exactly once, and who is told cannot stop the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,22 @@ async def test_what_could_be_refused_changes_nothing(tmp_path: Path) -> None:
     assert await world.read("s") == b"0,"
     await world.close()
     assert not tell(world.partition, "s", b"{}", listener)
+
+
+async def test_a_stream_that_was_evicted_is_loaded(tmp_path: Path) -> None:
+    world = await World(tmp_path, replace(LIMITS, active_streams_max=0)).open()
+    await world.create("s", b"[0]")
+    await world.flush()
+    for _ in range(3):
+        await world.partition.evict_idle()
+    assert world.partition.active_streams == 0
+    listener = Listener()
+    assert tell(world.partition, "s", b'{"a":1}', listener)
+    assert not tell(world.partition, "missing", b"{}", listener)
+    await world.partition.settled()
+    assert listener.said == [2]
+    assert await world.read("s") == b'0,{"a":1},'
+    await world.close()
 
 
 async def test_everybody_is_told_of_a_partition_that_was_taken_over(tmp_path: Path) -> None:

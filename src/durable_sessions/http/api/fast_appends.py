@@ -1,4 +1,4 @@
-"""The fast path: the most common appends, of one plain body to a stream or session that is in memory.
+"""The fast path: the most common appends, of one plain body to a stream or session that exists.
 
 Each decision here is either the one that the handlers make, by the same functions, or none at all: then
 the request is handled in full, by :class:`~durable_sessions.http.api.app.Application`. So a refusal is

@@ -99,7 +99,7 @@ class StreamsFace:
     def take(
         self, workspace: str, path: bytes, content_type: str | None, body: bytes, waiting: Told[bytes]
     ) -> bool:
-        """Take a plain append to a stream in memory, and tell ``waiting`` when it is durable."""
+        """Take a plain append to a stream, and tell ``waiting`` when it is durable."""
         key = _key_of_plain(workspace, path)
         if key is None:
             return False

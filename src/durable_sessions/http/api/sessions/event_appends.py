@@ -60,7 +60,7 @@ class EventAppends:
         return self._append(request, caller, key, batch, session)
 
     def take(self, key: Key, actor: str, body: bytes, waiting: Told[bytes]) -> bool:
-        """Take one plain event for a session in memory, and tell ``waiting`` when it is durable."""
+        """Take one plain event for a session, and tell ``waiting`` when it is durable."""
         draft = drafts.plain(body, self._limits)
         if draft is None:
             return False

@@ -160,7 +160,7 @@ class SessionsFace:
         return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
 
     def take(self, workspace: str, actor: str, path: bytes, body: bytes, waiting: Told[bytes]) -> bool:
-        """Take a plain append to a session in memory, and tell ``waiting`` when it is durable."""
+        """Take a plain append to a session, and tell ``waiting`` when it is durable."""
         try:
             target = _target(workspace, path)
         except InvalidSessionError:
