@@ -2,7 +2,8 @@
 
 Three NATS servers that sync before they acknowledge, an S3 server and three nodes, all on this machine and on
 one disk. Raw publishes go to a stream of the same kind on the same servers in the same run: three replicas,
-in files, on the condition of the last sequence where one is in flight at a time.
+in files, on the condition of the last sequence where one is in flight at a time. A second cluster has three
+partitions, each owned by another node; the first has one.
 """
 
 import asyncio
@@ -12,6 +13,8 @@ import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -31,15 +34,22 @@ from bench.server import ours
 from durable_sessions.log.nats.stream import stream_configuration
 from durable_sessions.log.nats.wire import NatsServers, NatsWire
 from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.streams.partition_map import home_partition
 
 STREAMS = 64
-RAW = "DS_bench_0_00"
+RAW, LOG = "DS_bench_0_00", "DS_local_0_00"
 RATE = 500
 """How many appends a second go on while something is stopped."""
 PROBERS = 10
+NODES = 3
+STREAMS_OF_PARTITION = 4
+WORKSPACE = "default"
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.01, 0.25
+"""How often a stream's leader is asked whether it is there, and how long an answer may take."""
 ANSWER_SECONDS_MAX = 60.0
 FILE, RAW_ONE, RAW_MANY = "our server, file log", "raw publish, one at a time", f"{CONNECTIONS} raw publishes"
 OWNER_ONE, OTHER_ONE, MANY = "at the owner", "through another node", f"{CONNECTIONS} connections"
+SPREAD = f"{CONNECTIONS} connections, 3 partitions on 3 nodes"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MS, _US = "{:.2f}".format, "{:.0f}".format
 COLUMNS = (
@@ -54,6 +64,7 @@ COLUMNS = (
 )
 PAUSES = (
     Column("longest append s", "pause_seconds", "{:.2f}".format),
+    Column("stream without a leader s", "own_gap_seconds", "{:.2f}".format),
     Column("appends", "appends"),
     Column("failed", "failed"),
     Column("acknowledged and missing", "missing"),
@@ -77,7 +88,10 @@ def run(place: Place, options: Options) -> Part:
     except FileNotFoundError as error:
         skipped = Result("a cluster on this machine", skipped=str(error))
         return Part("Cluster", [Table("A cluster", COLUMNS, [skipped])])
-    with _cluster(place) as cluster, ours(place, streams=STREAMS) as single:
+    with contextlib.ExitStack() as running:
+        cluster = running.enter_context(_cluster(place, 1))
+        single = running.enter_context(ours(place, streams=STREAMS))
+        spread = running.enter_context(_spread(place))
         feeding.create_streams(cluster.url(0), STREAMS)
         asyncio.run(_make_stream(cluster))
         owner, other = _owner(cluster)
@@ -88,9 +102,11 @@ def run(place: Place, options: Options) -> Part:
             Row(OTHER_ONE, lambda: _appends(cluster, other, 1, seconds)),
             Row(RAW_MANY, lambda: _raw(cluster, CONNECTIONS, seconds)),
             Row(MANY, lambda: _appends(cluster, owner, CONNECTIONS, seconds)),
+            Row(SPREAD, lambda: spread.appends(seconds)),
             Row(FILE, lambda: _single(single.url, single.cpu_seconds, seconds), single),
         ]
         results = interleave(rows, options.rounds)
+        spread.stop()
         pauses = _pauses(cluster, options.scaled(2, 1))
     tables = [
         Table("Durable appends in a cluster", COLUMNS, results),
@@ -100,13 +116,83 @@ def run(place: Place, options: Options) -> Part:
 
 
 @contextlib.contextmanager
-def _cluster(place: Place) -> Iterator[LocalCluster]:
-    cluster = LocalCluster(place.fresh("cluster"), free_ports(3), partitions=1)
+def _cluster(place: Place, partitions: int) -> Iterator[LocalCluster]:
+    cluster = LocalCluster(place.fresh(f"cluster-{partitions}"), free_ports(3), partitions=partitions)
     try:
         cluster.start()
         yield cluster
     finally:
         cluster.stop(politely=False)
+
+
+@contextlib.contextmanager
+def _spread(place: Place) -> Iterator["Spread"]:
+    with _cluster(place, NODES) as cluster:
+        yield Spread(cluster)
+
+
+class Spread:
+    """A cluster with as many partitions as nodes, and streams in each that are appended to at its owner."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._prefixes = [_prefix(partition) for partition in range(NODES)]
+        for prefix in self._prefixes:
+            streams = (feeding.put(f"{prefix}{number}") for number in range(STREAMS_OF_PARTITION))
+            feeding.send(cluster.url(0), streams)
+        self._owners = self._balanced()
+
+    def _balanced(self) -> list[int]:
+        """Wait until each node owns a partition, and return the owners in the order of the partitions."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while True:
+            owners = [self._cluster.owners()[f"0{partition}"] for partition in range(NODES)]
+            if set(owners) == set(range(NODES)):
+                return [owner for owner in owners if owner is not None]
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the partitions do not spread over the nodes: {owners}")
+            time.sleep(0.5)
+
+    def appends(self, seconds: float) -> Figures:
+        """Append to all partitions at once, each at its owner, from as many connections in all as to one."""
+        members = self._cluster.nodes, self._cluster.nats
+        before = [_cpu_seconds(some) for some in members]
+        with ThreadPoolExecutor(NODES) as threads:
+            found = list(threads.map(partial(self._one, seconds), range(NODES)))
+        answers = sum(one["answers"] for one in found)
+        nodes, nats = (_cpu_seconds(some) - start for some, start in zip(members, before, strict=True))
+        return {
+            "events_per_second": sum(one["events_per_second"] for one in found),
+            **{name: median(one[name] for one in found) for name in ("p50_ms", "p95_ms", "p99_ms")},
+            "client_us": median(one["client_us"] for one in found),
+            "failures": sum(one["failures"] for one in found),
+            "node_us": nodes / answers * 1e6,
+            "nats_us": nats / answers * 1e6,
+        }
+
+    def _one(self, seconds: float, partition: int) -> Figures:
+        return load.appends(
+            self._cluster.url(self._owners[partition]),
+            connections=CONNECTIONS // NODES + (partition < CONNECTIONS % NODES),
+            seconds=seconds,
+            streams=STREAMS_OF_PARTITION,
+            prefix=self._prefixes[partition],
+            own_stream=True,
+        )
+
+    def stop(self) -> None:
+        """End the cluster, so that it takes nothing from what follows."""
+        self._cluster.stop(politely=False)
+
+
+def _prefix(partition: int) -> str:
+    """Return what the names of streams begin with that are all in one partition."""
+    for number in itertools.count():
+        prefix = f"{load.PREFIX}{number}-"
+        names = [f"{prefix}{each}".removeprefix("/v1/stream/") for each in range(STREAMS_OF_PARTITION)]
+        if all(home_partition(WORKSPACE, name, NODES) == partition for name in names):
+            return prefix
+    raise AssertionError("numbers do not end")
 
 
 def _servers(cluster: LocalCluster) -> NatsServers:
@@ -204,7 +290,6 @@ def _pauses(cluster: LocalCluster, rounds: int) -> list[Result]:
     found = {
         name: Result(name)
         for name in (
-            "raw publishes, NATS leader killed",
             "NATS leader killed",
             "owner stopped",
             "owner killed",
@@ -220,47 +305,60 @@ def _pauses(cluster: LocalCluster, rounds: int) -> list[Result]:
 
 
 async def _pause(cluster: LocalCluster, name: str, number: int) -> Figures:
-    if name.startswith("raw"):
-        return await _raw_pause(cluster)
     path = f"/v1/stream/pause-{name.replace(' ', '-')}-{number}"
     httpx2.put(cluster.url(0) + path, headers={"Content-Type": "application/json"}, timeout=60)
     owner, _ = await asyncio.to_thread(_owner, cluster)
-    victim = cluster.leader_of("DS_local_0_00") if name.startswith("NATS") else cluster.nodes[owner]
-    others = [cluster.url(one) for one in range(3) if one != owner or name.startswith("NATS")]
+    victim = cluster.leader_of(LOG) if name.startswith("NATS") else cluster.nodes[owner]
+    is_nats = name.startswith("NATS")
+    others = [cluster.url(one) for one in range(3) if one != owner or is_nats]
     probe = Prober(others, path)
 
     async def act() -> None:
         await asyncio.to_thread(victim.stop if name.endswith("stopped") else victim.kill)
 
+    watcher = await LeaderWatcher.start(cluster, victim) if is_nats else None
     figures = await probe.run(act)
+    if watcher is not None:
+        figures = {**figures, "own_gap_seconds": await watcher.longest_gap()}
     victim.start()
     await asyncio.to_thread(cluster.wait_until_ready)
     return {**figures, **probe.compared(cluster.url(0))}
 
 
-async def _raw_pause(cluster: LocalCluster) -> Figures:
-    """Return the longest of raw publishes, one at a time, each repeated until it is acknowledged."""
-    wire, longest, count = await NatsWire.connect(_servers(cluster)), 0.0, 0
-    ends, killed = time.perf_counter() + 3.0, False
-    leader = cluster.leader_of(RAW)
-    while time.perf_counter() < ends:
-        begin = time.perf_counter()
+class LeaderWatcher:
+    """Asks the leader of our stream over and over: how long there is none is NATS's own part of a pause."""
+
+    def __init__(self, wire: NatsWire) -> None:
+        self._wire = wire
+        self._longest = 0.0
+        self._task = asyncio.create_task(self._watch())
+
+    @classmethod
+    async def start(cls, cluster: LocalCluster, victim: Member) -> "LeaderWatcher":
+        """Watch through the servers that live on."""
+        urls = _servers(cluster).urls
+        kept = tuple(url for url, server in zip(urls, cluster.nats, strict=True) if server is not victim)
+        return cls(await NatsWire.connect(NatsServers(kept)))
+
+    async def _watch(self) -> None:
+        answered = time.perf_counter()
         while True:
             try:
-                answer = await wire.request(RAW, load.EVENT.encode(), 1)
-                if answer.data and "error" not in msgspec.json.decode(answer.data):
-                    break
+                answer = await self._wire.request(f"$JS.API.STREAM.INFO.{LOG}", b"", LOOK_SECONDS_MAX)
             except TimeoutError:
-                pass
-            await asyncio.sleep(0.02)
-        longest, count = max(longest, time.perf_counter() - begin), count + 1
-        if not killed and count > 100:
-            killed = True
-            leader.kill()
-            ends = time.perf_counter() + 12.0
-    await wire.close()
-    leader.start()
-    return {"pause_seconds": longest, "appends": count, "failed": 0}
+                continue
+            finally:
+                await asyncio.sleep(LOOK_SECONDS)
+            if answer.data and "error" not in msgspec.json.decode(answer.data):
+                now = time.perf_counter()
+                self._longest, answered = max(self._longest, now - answered), now
+
+    async def longest_gap(self) -> float:
+        """Stop, and return the longest time between two answers."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._wire.close()
+        return self._longest
 
 
 class Prober:
@@ -347,13 +445,15 @@ def _claims(results: list[Result]) -> list[Claim]:
         claim("through another node ÷ at the owner, p50", other, "p50_ms", 1.5, 1.2),
         claim(f"{MANY}, log in NATS ÷ file log", (MANY, FILE), rate, 0.7, 0.85),
         claim(f"{MANY} ÷ {RAW_MANY}", (MANY, RAW_MANY), rate, 0.7, 2.0),
+        claim(f"{SPREAD} ÷ 1 on 1", (SPREAD, MANY), rate, 0.4, 0.6),
     ]
 
 
 def _pause_claims(pauses: list[Result]) -> list[Claim]:
     seconds = {result.name: result.median("pause_seconds") or 0.0 for result in pauses}
     lost = sum(one.get("missing", 0) + one.get("doubled", 0) for result in pauses for one in result.rounds)
-    beyond = seconds["NATS leader killed"] - seconds["raw publishes, NATS leader killed"]
+    (killed,) = (result.rounds for result in pauses if result.name == "NATS leader killed")
+    beyond = median(one["pause_seconds"] - one["own_gap_seconds"] for one in killed)
     return [
         Claim(
             "hand-over: longest append, owner stopped", seconds["owner stopped"], 1.0, 0.3, 0.05, True, " s"

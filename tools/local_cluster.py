@@ -70,7 +70,7 @@ class Part:
         self.log = directory / f"{name}.log"
         self._command = list(command)
         self._directory = directory
-        self._environment = {**inherited(), **environment}
+        self.environment = {**inherited(), **environment}
         self.start()
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Part:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._directory,
-                env=self._environment,
+                env=self.environment,
                 start_new_session=True,
             )
 
@@ -150,13 +150,21 @@ class LocalCluster:
 
     def start(self) -> None:
         """Start everything; return when all partitions have an owner and all nodes answer."""
+        self.start_servers()
+        self.ds("cluster", "init", "--name", CLUSTER, "--partitions", str(self.partitions))
+        self.start_nodes()
+
+    def start_servers(self) -> None:
+        """Start what nodes rest on: NATS, and the S3 server with an empty bucket."""
         if self._with_nats:
             self._start_nats()
         self._start_s3()
-        self._wait("the S3 server", self._make_bucket)
+        self.wait_for_s3()
         if self._with_nats:
             self.wait_for_nats()
-        self.ds("cluster", "init", "--name", CLUSTER, "--partitions", str(self.partitions))
+
+    def start_nodes(self) -> None:
+        """Start the nodes; return when all partitions have an owner and all nodes answer."""
         for number in range(len(self.ports)):
             self.nodes.append(self._node(number))
         self.wait_until_ready()
@@ -210,6 +218,10 @@ class LocalCluster:
                     if found["name"] == stream and leader:
                         return self.nats[int(leader[1:])]
         raise LookupError(f"{stream} has no leader")
+
+    def wait_for_s3(self) -> None:
+        """Wait until the S3 server answers and has the bucket."""
+        self._wait("the S3 server", self._make_bucket)
 
     def wait_for_nats(self) -> None:
         """Wait until all NATS servers have caught up."""

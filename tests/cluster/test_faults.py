@@ -7,14 +7,18 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+import httpx2
 import pytest
 from tools.local_cluster import Part
 
 from durable_sessions.testing.checker import assert_correct
 from tests.cluster.conftest import require_servers
 from tests.cluster.wired import WiredCluster
+from tests.support.client import JSON
 from tests.support.load import Load
+from tests.support.shim import Shim
 from tests.support.trial import SOAK_VARIABLE
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
@@ -85,6 +89,34 @@ async def cut(cables: Sequence[object], seconds: float = HARM_SECONDS) -> AsyncI
             cable.mend()  # type: ignore[attr-defined]
 
 
+@asynccontextmanager
+async def wrong(clock: Shim, seconds: float) -> AsyncIterator[None]:
+    clock.move_clock(seconds)
+    try:
+        yield
+        await harmed(HARM_SECONDS)
+    finally:
+        clock.move_clock(0)
+
+
+@asynccontextmanager
+async def drifting(clock: Shim) -> AsyncIterator[None]:
+    """Let a clock run at twice its speed, and jump back."""
+
+    async def drift() -> None:
+        for tenth in range(int(10 * HARM_SECONDS)):
+            clock.move_clock(tenth / 10)
+            await asyncio.sleep(0.1)
+
+    moving = asyncio.create_task(drift())
+    try:
+        yield
+        await moving
+    finally:
+        moving.cancel()
+        clock.move_clock(0)
+
+
 Fault = Callable[[WiredCluster, random.Random], AbstractAsyncContextManager[None]]
 
 
@@ -110,6 +142,9 @@ FAULTS: dict[str, Fault] = {
     "owner cut from NATS": lambda c, _: cut(c.nats_of(nodes_by_share(c)[0])),
     "owner cut from NATS for long": lambda c, _: cut(c.nats_of(nodes_by_share(c)[0]), 20),
     "owner cut from S3": lambda c, _: cut([c.s3_of(nodes_by_share(c)[0])]),
+    "owner's clock an hour ahead": lambda c, _: wrong(c.clocks[nodes_by_share(c)[0]], 3600),
+    "another clock an hour behind": lambda c, _: wrong(c.clocks[nodes_by_share(c)[-1]], -3600),
+    "owner's clock drifts": lambda c, _: drifting(c.clocks[nodes_by_share(c)[0]]),
     "all cut from NATS": lambda c, _: cut([one for number in range(3) for one in c.nats_of(number)]),
 }
 
@@ -130,10 +165,12 @@ async def under(cluster: WiredCluster, names: Sequence[str], seed: int) -> None:
                 for name in names:
                     fault = await asyncio.to_thread(FAULTS[name], cluster, chance)
                     await faults.enter_async_context(fault)
+            await asyncio.to_thread(cluster.wait_for_s3)
             await asyncio.to_thread(cluster.wait_for_nats)
             await asyncio.to_thread(cluster.wait_until_ready)
             await asyncio.to_thread(cluster.wait_until_owned)
             await load.advance(100)
+            await until(lambda: asyncio.to_thread(is_ready, cluster))
         await load.read_all()
     except BaseException as error:
         error.add_note(f"seed {seed}: {', '.join(names)}")
@@ -141,6 +178,16 @@ async def under(cluster: WiredCluster, names: Sequence[str], seed: int) -> None:
     finally:
         load.close()
     assert_correct(load.recorder.calls)
+
+
+def is_ready(cluster: WiredCluster) -> bool:
+    """Say whether no node tells of a problem, any more."""
+    urls = [f"{cluster.url(number)}/readyz" for number in range(3)]
+    try:
+        said = [httpx2.get(url, timeout=PATIENCE_SECONDS).json()["status"] for url in urls]
+    except httpx2.TransportError:  # it is being started
+        return False
+    return said == ["ready"] * 3
 
 
 def verified(cluster: WiredCluster) -> None:
@@ -153,6 +200,39 @@ def verified(cluster: WiredCluster) -> None:
 async def test_nothing_is_lost_under_faults(wired: WiredCluster, names: Sequence[str]) -> None:
     await under(wired, names, seed=1)
     verified(wired)
+
+
+async def test_a_node_without_nats_passes_on_to_the_next_owners(wired: WiredCluster) -> None:
+    number = nodes_by_share(wired)[0]
+    paths = [f"/v1/stream/passed-on-{each}" for each in range(8)]  # in all partitions
+    for path in paths:
+        created = httpx2.put(wired.url(number) + path, headers=JSON, timeout=PATIENCE_SECONDS)
+        assert created.status_code == 201
+    async with cut(wired.nats_of(number), seconds=0), httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as client:
+
+        async def is_passed_on(path: str) -> bool:
+            answer = await client.post(wired.url(number) + path, json="through it")
+            assert answer.status_code in (204, 503), answer.text
+            return answer.status_code == 204
+
+        for path in paths:
+            await until(lambda path=path: is_passed_on(path))  # type: ignore[misc]
+            assert (await client.get(f"{wired.url(number)}{path}?offset=-1")).status_code == 200
+        said = (await client.get(f"{wired.url(number)}/readyz")).json()
+        assert said["status"] == "degraded", said
+    assert number not in wired.owners().values()
+    await until(lambda: asyncio.to_thread(is_ready, wired))
+
+
+async def test_nodes_say_which_settings_differ(wired: WiredCluster) -> None:
+    node = wired.nodes[2]
+    async with stopped(node):
+        node.environment["DURABLE_SESSIONS_EVENT_BYTES"] = "1000"
+    problem = "settings are not those of node-2 (event_bytes)"
+    await until(lambda: asyncio.to_thread(lambda: wired.ds("cluster", "status").count(problem) == 2))
+    async with stopped(node):
+        del node.environment["DURABLE_SESSIONS_EVENT_BYTES"]
+    await until(lambda: asyncio.to_thread(is_ready, wired))
 
 
 @pytest.mark.skipif(not SOAK, reason="takes minutes; to enable: make soak")

@@ -1,6 +1,7 @@
 """A TCP connection that can be cut as a network is: nothing is refused or closed, it only does not arrive."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -9,14 +10,14 @@ from tests.support.loopback import LoopbackServer
 
 
 class Cable(LoopbackServer):
-    """Passes connections on to a port of this machine, in a thread of its own, for processes of any test.
+    """Passes connections on to ports of this machine in turn, in a thread of its own, for any process.
 
     While it is cut, both directions keep what was sent; mending it lets all of that arrive, as TCP does.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, *target_ports: int) -> None:
         super().__init__()
-        self._target_port = target_port
+        self._targets = itertools.cycle(target_ports)
         self._loop = asyncio.new_event_loop()
         self._whole = asyncio.Event()
         self._whole.set()
@@ -46,7 +47,7 @@ class Cable(LoopbackServer):
         """Pass a connection on until either side ends it."""
         try:
             await self._whole.wait()
-            there, back = await asyncio.open_connection("127.0.0.1", self._target_port)
+            there, back = await asyncio.open_connection("127.0.0.1", next(self._targets))
         except OSError:
             writer.close()
             return

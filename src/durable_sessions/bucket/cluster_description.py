@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.partition_layout import PartitionLayout, newest_layout
 from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, ObjectNotFoundError
 
 DESCRIPTION = "cluster/description.json"
@@ -16,7 +17,8 @@ NATS_LOG, BUCKET_LOG = "nats", "bucket"
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster of a bucket: its name, where its log is (``nats`` or ``bucket``), and the log's lineage.
 
-    ``log_bytes_max`` bounds the stream in NATS; ``replicas`` is how many servers keep it.
+    ``log_bytes_max`` bounds the stream in NATS; ``replicas`` is how many servers keep it. ``generation`` is
+    the first generation of partitions that is the cluster's: older ones are those of a single server.
     """
 
     name: str
@@ -25,6 +27,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 3
     log_bytes_max: int = 0
     created_at_ms: int = 0
+    generation: int = 0
     version: int = VERSION
 
 
@@ -46,9 +49,21 @@ async def read_description(bucket: ObjectStore) -> ClusterDescription | None:
     return found
 
 
+async def current_cluster(bucket: ObjectStore) -> ClusterDescription | None:
+    """Return the cluster that serves a bucket now; None if a single server does.
+
+    A bucket goes from the one to the other with the layout of a new generation.
+    """
+    found = await read_description(bucket)
+    if found is None:
+        return None
+    layout = await newest_layout(bucket) or PartitionLayout()
+    return None if layout.in_files or layout.generation < found.generation else found
+
+
 async def require_no_cluster(bucket: ObjectStore) -> None:
     """Refuse a bucket that belongs to a cluster: a server of its own would take it from all its nodes."""
-    found = await read_description(bucket)
+    found = await current_cluster(bucket)
     if found is not None:
         raise BucketRefusedError(
             problem=f"it belongs to the cluster {found.name}, whose log is not in this data directory",

@@ -22,13 +22,15 @@ _DIGEST_KEY = b',"sha256":"'
 class PartitionLayout(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of a bucket; without arguments, those of a bucket with one.
 
-    ``number`` is that of the object that says so, 0 for ``format.json``.
+    ``number`` is that of the object that says so, 0 for ``format.json``. ``in_files`` says that the logs are
+    files of a single server, also if an older generation belonged to a cluster.
     """
 
     generation: int = 0
     partitions: int = 1
     number: int = 0
     created_at_ms: int = 0
+    in_files: bool = False
     version: int = VERSION
 
     @classmethod

@@ -3,13 +3,15 @@
 import asyncio
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import msgspec
 
-from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription
+from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription, current_cluster
 from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.cli.command_errors import CommandError
@@ -17,15 +19,21 @@ from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import WholeNumber
 from durable_sessions.clock import SystemClock
 from durable_sessions.cluster.placement import ClusterPlacement, Placements
-from durable_sessions.errors import DurableSessionsError, SettingsError
+from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.nats.wire import NatsWire
 from durable_sessions.node.cluster_logs import ClusterLogs, nats_servers
 from durable_sessions.partition_id import PARTITIONS_MAX
+from durable_sessions.rendering.text import plural
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+from durable_sessions.times import rfc3339
+from durable_sessions.tools.cluster.migration import to_cluster, to_single_server
+from durable_sessions.tools.cluster.renewal import RenewedLog, renew_logs
 from durable_sessions.tools.cluster.servers import server_problems
 from durable_sessions.tools.cluster.setup import ClusterSetup
 from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status, live_nodes
+from durable_sessions.tools.repartition import Repartitioned
+from durable_sessions.tools.stopped_partition import Stopped
 
 NATS_PARTITIONS, BUCKET_PARTITIONS = 8, 2
 """How many partitions a new cluster gets by default; fewer where each frame of each log is a PUT."""
@@ -94,14 +102,44 @@ def cluster() -> None:
     help="Into how many partitions its data is divided: as many as you expect nodes, at most twice as many."
     "  [default: 8, or 2 without --nats]",
 )
+@click.option(
+    "--from-data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Data directory of a stopped server, whose bucket this is: its sessions go on in the cluster.",
+)
+@click.option(
+    "--from-bucket",
+    is_flag=True,
+    help="NATS has lost the logs of this cluster: make them anew. What was not flushed is lost.",
+)
 @_as_json
-def init(settings: Settings, name: str, replicas: int, partitions: int | None, as_json: bool) -> None:
+def init(
+    settings: Settings,
+    name: str,
+    replicas: int,
+    partitions: int | None,
+    from_data: Path | None,
+    from_bucket: bool,
+    as_json: bool,
+) -> None:
     """Make a cluster on an empty bucket; its logs are in NATS, or without --nats in the bucket itself.
 
     Run it once. If it is interrupted, run it again.
     """
+    if from_data is not None and from_bucket:
+        raise click.UsageError("Give --from-data or --from-bucket, not both.")
+    if from_bucket:
+        _renew(settings, name, as_json)
+        return
     wanted = partitions or (NATS_PARTITIONS if settings.nats else BUCKET_PARTITIONS)
-    made = asyncio.run(_init(settings, name, replicas, wanted))
+    if from_data is not None:
+        say = _silent if as_json else click.echo
+        asyncio.run(_from_data(replace(settings, data=from_data), name, replicas, wanted, say))
+        made = asyncio.run(_described(settings))
+    else:
+        made = asyncio.run(_init(settings, name, replicas, wanted))
     if as_json:
         click.echo(msgspec.json.encode(made))
         return
@@ -110,17 +148,113 @@ def init(settings: Settings, name: str, replicas: int, partitions: int | None, a
     click.echo(f"The cluster {made.name} is made; its log is in {where}.")
     click.echo("Start a node on each machine, all with the same DURABLE_SESSIONS_CLUSTER_SECRET:")
     click.echo(f"  ds serve --cluster {made.name} --bucket {settings.bucket}{nats} --link HOST:4440")
+    if from_data is not None:
+        click.echo(f"Start the first one with --data {from_data}: its signing keys become the cluster's.")
+
+
+def _silent(step: str) -> None:
+    """Print nothing."""
 
 
 async def _init(settings: Settings, name: str, replicas: int, partitions: int) -> ClusterDescription:
+    async with _connected(settings) as (bucket, wire):
+        setup = ClusterSetup(bucket, wire, SystemClock(), RandomIds())
+        return await setup.run(name, settings.unflushed_bytes, replicas, partitions)
+
+
+async def _from_data(
+    settings: Settings, name: str, replicas: int, partitions: int, say: Callable[[str], None]
+) -> None:
+    stopped = Stopped(settings, settings.limits(), SystemClock(), RandomIds())
+    try:
+        async with _connected(settings) as (bucket, wire):
+            await to_cluster(stopped, bucket, wire, name, replicas, partitions, say)
+    except LogLockedError as error:
+        raise CommandError(f"{error} Stop the server first.", error.code) from error
+
+
+async def _described(settings: Settings) -> ClusterDescription:
+    found = await current_cluster(await Bucket.open(settings.bucket))
+    assert found is not None, "it was just made"
+    return found
+
+
+@asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[tuple[Bucket, NatsWire | None]]:
+    """Open the bucket, and connect to NATS if its servers are given."""
     bucket = await Bucket.open(settings.bucket)
     wire = await NatsWire.connect(nats_servers(settings)) if settings.nats else None
     try:
-        setup = ClusterSetup(bucket, wire, SystemClock(), RandomIds())
-        return await setup.run(name, settings.unflushed_bytes, replicas, partitions)
+        yield bucket, wire
     finally:
         if wire is not None:
             await wire.close()
+
+
+def _renew(settings: Settings, name: str, as_json: bool) -> None:
+    """Make the logs that NATS has lost, and say what is left."""
+    renewed = asyncio.run(_renewed(replace(settings, cluster=name)))
+    if as_json:
+        click.echo(msgspec.json.encode({"renewed": renewed}))
+        return
+    for one in renewed:
+        click.echo(
+            f"Partition {one.partition} goes on from its bucket. What was acknowledged after"
+            f" {rfc3339(one.flushed_at_ms)}, when it was last flushed, may be lost."
+        )
+    if not renewed:
+        click.echo("Every partition has its log; nothing was changed.")
+
+
+async def _renewed(settings: Settings) -> list[RenewedLog]:
+    logs = await _opened(settings)
+    try:
+        return await renew_logs(logs, SystemClock())
+    finally:
+        await logs.close()
+
+
+@cluster.command()
+@_with_cluster
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="Data directory of the single server; made if it does not exist, and without logs if it does.",
+)
+@click.option(
+    "--partitions",
+    type=WholeNumber(min=1, max=PARTITIONS_MAX),
+    default=1,
+    show_default=True,
+    help="Into how many partitions the data is divided then: as many as the server has workers.",
+)
+@_as_json
+def dissolve(settings: Settings, data: Path, partitions: int, as_json: bool) -> None:
+    """Turn a cluster whose nodes are stopped into a single server, which keeps the bucket.
+
+    No event is copied; sessions keep their URLs, and events their ids and offsets.
+    """
+    done = asyncio.run(
+        _dissolve(replace(settings, data=data), partitions, _silent if as_json else click.echo)
+    )
+    streams = done.streams
+    if as_json:
+        click.echo(msgspec.json.encode({"partitions": done.layout.partitions, "streams": streams}))
+        return
+    click.echo(f"{streams} {plural(streams, 'stream')} in {data}. Start the server:")
+    click.echo(f"  ds serve --data {data} --bucket {settings.bucket}")
+
+
+async def _dissolve(settings: Settings, partitions: int, say: Callable[[str], None]) -> Repartitioned:
+    await asyncio.to_thread(settings.data.mkdir, mode=0o700, parents=True, exist_ok=True)
+    stopped = Stopped(settings, settings.limits(), SystemClock(), RandomIds())
+    logs = await _opened(settings)
+    try:
+        return await to_single_server(stopped, logs, partitions, say)
+    finally:
+        await logs.close()
 
 
 @cluster.command()

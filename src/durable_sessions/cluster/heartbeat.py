@@ -53,7 +53,8 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``node`` is random for each process, ``name`` is what people call it, ``link`` where other nodes reach it
     and ``url`` where clients do. ``number`` grows with each heartbeat of a process. ``placement`` is the
-    number of the operator's wishes that the node has read. ``problem`` says what keeps it from owning more.
+    number of the operator's wishes that the node has read. ``problem`` says what keeps it from owning more,
+    or what else is wrong with it. ``settings`` are digits that differ where settings do.
     """
 
     node: str
@@ -66,6 +67,7 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     draining: bool = False
     placement: int = 0
     problem: str = ""
+    settings: str = ""
     partitions: tuple[PartitionBeat, ...] = ()
 
     def partition(self, number: int) -> PartitionBeat | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription, read_description
+from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription, current_cluster
 from durable_sessions.bucket.layout import partition_prefix
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.probe import probe
@@ -56,7 +56,7 @@ class ClusterLogs:
                 problem="A node of a cluster needs the bucket of the cluster: give it --bucket."
             )
         bucket = await Bucket.open(settings.bucket)
-        found = await read_description(bucket)
+        found = await current_cluster(bucket)
         if found is None:
             problem = (
                 f"The bucket {settings.bucket} belongs to no cluster yet: run ds cluster init --name "

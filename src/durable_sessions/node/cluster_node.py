@@ -18,6 +18,7 @@ import structlog
 from durable_sessions import __version__
 from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
+from durable_sessions.bucket.probe import probe
 from durable_sessions.clock import SystemClock
 from durable_sessions.cluster.assignment import assign
 from durable_sessions.cluster.heartbeat import NodeHeartbeat, PartitionBeat
@@ -27,6 +28,7 @@ from durable_sessions.cluster.succession import Step, Succession
 from durable_sessions.errors import (
     DurableSessionsError,
     LinkDownError,
+    LogFencedError,
     LogMisconfiguredError,
     LogRegressedError,
     SettingsError,
@@ -50,6 +52,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, MeasuredLog
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.shared import boottime
+from durable_sessions.node.beat_relay import BEATS, BeatRelay
 from durable_sessions.node.catalog_shadows import CatalogShadows
 from durable_sessions.node.cluster_keys import derived, share_signing_keys
 from durable_sessions.node.cluster_logs import ClusterLogs
@@ -67,10 +70,12 @@ from durable_sessions.node.merged_operations import MergedOperations
 from durable_sessions.node.owned_partition import OwnedPartition
 from durable_sessions.node.partition_files import remove_other_generations
 from durable_sessions.node.partitions import answered
+from durable_sessions.node.preparation import prepare
 from durable_sessions.node.process_parts import Entrance, ProcessParts, SharedLogs
 from durable_sessions.node.rate_exchange import RATES, RateExchange
 from durable_sessions.node.router import Router
 from durable_sessions.node.serving import Serving
+from durable_sessions.node.shared_settings import differing, fingerprint
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.node.system_calls import SystemLink
 from durable_sessions.node.system_keys import SystemKeys
@@ -128,6 +133,7 @@ class ClusterNode:
         self._placements = Placements(logs.bucket)
         self.placement: ClusterPlacement = NO_PLACEMENT
         self._secret = derived(settings.cluster_secret, "links")
+        self._fingerprint = fingerprint(settings, derived(settings.cluster_secret, "settings"))
         limits = replace(limits, batch_bytes_max=min(limits.batch_bytes_max, BATCH_BYTES_MAX))
         self._process = self._parts(limits.divided(1, layout.partitions), ids)
         limits = self._limits = self._process.limits
@@ -151,6 +157,7 @@ class ClusterNode:
         self.keys = SystemKeys(self._process, self._system, self.id)
         self._links: list[NodeLink] = []
         self._rates = RateExchange(self._process.keys, lambda: self._links, self.id, limits)
+        self._relay = BeatRelay(self.members, lambda: self._links, self._hear, self._timing)
         self.shadows = CatalogShadows(logs.bucket, settings.data, limits)
         self.operations = ClusterOperations(self)
         self._births = 0
@@ -162,7 +169,7 @@ class ClusterNode:
         self._moving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
-        self.problem = ""
+        self._problems: dict[str, str] = {}
         self._resources = AsyncExitStack()
 
     @classmethod
@@ -175,6 +182,7 @@ class ClusterNode:
             opened.callback(unlock)
             logs = await ClusterLogs.open(settings, ids)
             opened.push_async_callback(logs.close)
+            await probe(logs.bucket, ids)  # once: no take-over waits for it
             await share_signing_keys(logs.bucket, settings.cluster_secret, settings.data)
             layout = await read_layout(logs.bucket)
             if layout is None:
@@ -183,6 +191,7 @@ class ClusterNode:
             await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
             node = cls(settings, limits, logs, layout, ids, TcpAddress.parse(settings.link))
             node.placement = await node._placements.newest()
+            await asyncio.to_thread(prepare, node._limits, settings.public_url)
             node._resources = opened.pop_all()
         return node
 
@@ -235,7 +244,7 @@ class ClusterNode:
         if self._route is not None:
             supervisor.start("rates", self._rates.run)
             self.keys.follow()
-        await self._channel.open(self._hear)
+        await self._channel.open(self._hear_told)
         self._tasks = [
             asyncio.create_task(run(), name=name)
             for name, run in (
@@ -244,10 +253,23 @@ class ClusterNode:
                 ("log configuration", self._check_forever),
                 ("placement", self._read_placement_forever),
                 ("shadows", self._shadow_forever),
+                ("heartbeats over links", self._relay.run),
             )
         ]
         said = replace(settings, port=self.server.port).address()
         logger.info("listening", **said, node=self.name, link=str(self._address))
+
+    @property
+    def problem(self) -> str:
+        """What keeps this node from owning what it should; empty if nothing does."""
+        return next(iter(self._problems.values()), "")
+
+    def _note(self, source: str, problem: str = "") -> None:
+        """Note what somebody has found out: a problem, or that there is none any more."""
+        if problem:
+            self._problems[source] = problem
+        else:
+            self._problems.pop(source, None)
 
     @property
     def name(self) -> str:
@@ -262,9 +284,9 @@ class ClusterNode:
             return _ALIVE
         if self.operations.serves(request):
             return self.operations.answer(request)
-        return self._enter(request) or self.asked.forward(ENTRANCE, request)
+        return self.enter(request) or self.asked.forward(ENTRANCE, request)
 
-    def _enter(self, request: Request) -> Answer | Awaitable[Answer] | None:
+    def enter(self, request: Request) -> Answer | Awaitable[Answer] | None:
         """Answer a request as its entrance; None if this node owns nothing and so cannot."""
         if self.front is None:
             return None
@@ -274,8 +296,10 @@ class ClusterNode:
         """Answer a request that another node passes on."""
         if request.path == RATES:
             return self._rates.answer(request)
+        if request.path == BEATS:
+            return self._relay.answer()
         if partition == ENTRANCE:
-            answer = self._enter(request)
+            answer = self.enter(request)
             if answer is not None:
                 return answer
         serving = self.serving(partition)
@@ -354,6 +378,7 @@ class ClusterNode:
             draining=self.draining,
             placement=self.placement.number,
             problem=self.problem,
+            settings=self._fingerprint,
             partitions=tuple(self._told(number) for number in self.partitions if self._has_told(number)),
         )
 
@@ -374,6 +399,11 @@ class ClusterNode:
         released = self._released.get(number)
         return released or PartitionBeat(number, catalog=self.shadows.manifest(number))
 
+    def _hear_told(self, data: bytes) -> None:
+        """Take a heartbeat that came on its usual way."""
+        self._relay.heard()
+        self._hear(data)
+
     def _hear(self, data: bytes) -> None:
         beat = NodeHeartbeat.decode(data)
         if beat is None or beat.node == self.id:
@@ -384,7 +414,14 @@ class ClusterNode:
                     self._consider(one.number)  # at once: nobody answers until the log is claimed
                 if one.owns:
                     self._released.pop(one.number, None)
+                    self._step_down(one, beat.name)
             self.asked.notify()
+
+    def _step_down(self, claimed: PartitionBeat, by: str) -> None:
+        """Give up what another node has claimed since: the log would say so, too, if it can be reached."""
+        owned = self.owned.get(claimed.number)
+        if owned is not None and owned.serving is not None and claimed.epoch > owned.epoch:
+            owned.lost(LogFencedError(log=owned.log.location, problem=f"{by} has claimed it"))
 
     async def _tell(self) -> None:
         beat = self._beat()
@@ -396,8 +433,11 @@ class ClusterNode:
         while True:
             try:
                 await self._tell()
+                self._note("heartbeats")
             except (DurableSessionsError, OSError, TimeoutError) as error:
-                self.problem = str(error)
+                self._note("heartbeats", str(error) or repr(error))
+            cut_off = "no heartbeat comes, so that it asks the other nodes over their links who owns what"
+            self._note("channel", cut_off if self._relay.is_cut_off else "")
             await asyncio.sleep(self._timing.beat)
 
     # Assignment -------------------------------------------------------------------------
@@ -408,16 +448,26 @@ class ClusterNode:
             try:
                 await self._assign()
                 await self._look_at_tails()
+                self._note("succession")
             except (DurableSessionsError, OSError, TimeoutError) as error:
-                self.problem = str(error)
+                self._note("succession", str(error) or repr(error))
             skew = self.members.skew_seconds(self.id, boottime())
-            if abs(skew) > SKEW_SECONDS_MAX:
-                self.problem = f"the clock of this machine is {skew:.1f} seconds off that of the others"
+            is_wrong = abs(skew) > SKEW_SECONDS_MAX
+            wrong = f"the clock of this machine is {skew:.1f} seconds off that of the others"
+            self._note("clock", wrong if is_wrong else "")
+            self._compare_settings()
             for number in self._by_weight():
                 self._consider(number)
             self._balance()
             others = [beat.link for beat in self.members.live(boottime()) if beat.node != self.id]
             self._links = await self.asked.keep_links(others)
+
+    def _compare_settings(self) -> None:
+        """Say which settings differ: what is allowed must not depend on which node owns a partition."""
+        live = self.members.live(boottime())
+        others = {beat.name: differing(self._fingerprint, beat.settings) for beat in live}
+        found = [f"{name} ({', '.join(names)})" for name, names in others.items() if names]
+        self._note("settings", f"settings are not those of {', '.join(found)}" if found else "")
 
     def _by_weight(self) -> list[int]:
         """Return the partitions in the order in which they are claimed: without keys nobody is admitted."""
@@ -463,7 +513,10 @@ class ClusterNode:
         if self.draining or number in self._taking:
             return
         assigned = self._assigned.get(number)
-        if self._successions[number].decide(self.members, assigned, boottime()) is Step.CLAIM:
+        step = self._successions[number].decide(self.members, assigned, boottime())
+        if step is Step.FOLLOW:
+            self._note(f"partition {number}")  # whatever kept this node from taking it over
+        if step is Step.CLAIM:
             self._taking[number] = asyncio.create_task(self._own(number), name="ownership")
 
     async def _read_placement_forever(self) -> None:
@@ -487,10 +540,10 @@ class ClusterNode:
         try:
             await self._take_over(number)
         except (DurableSessionsError, OSError) as error:
-            self.problem = str(error)
+            self._note(f"partition {number}", str(error) or repr(error))
             logger.warning("not_taken_over", partition=number, reason=str(error) or repr(error))
         except Exception as error:
-            self.problem = repr(error)
+            self._note(f"partition {number}", repr(error))
             logger.exception("not_taken_over", partition=number)
         finally:
             self._successions[number].listen_again(boottime())
@@ -515,7 +568,7 @@ class ClusterNode:
             error = await owned.until_lost(max(0.0, answers_at - now))
             if error is None:
                 owned.serve(self._answering(owned))
-                self.problem = ""
+                self._note(f"partition {number}")
                 self._released.pop(number, None)
                 self.operations.took_over(boottime() - began, planned=planned)
                 await self._tell()

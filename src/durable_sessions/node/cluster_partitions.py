@@ -45,6 +45,10 @@ class ClusterView(Protocol):
         """Return which other node owns a partition, or for ``ENTRANCE``, any that owns one."""
         ...
 
+    def enter(self, request: Request) -> Answer | Awaitable[Answer] | None:
+        """Answer a request as its entrance; None if this node owns nothing and so cannot."""
+        ...
+
     @property
     def app(self) -> Application:
         """The application of a partition of this node."""
@@ -149,15 +153,21 @@ class ClusterPartitions:
         return checked if isinstance(checked, Response | StreamingResponse) else await checked
 
     async def _asked(self, partition: int, request: Request) -> Answer:
-        own = self._view.serving(partition)
+        own = self._own_answer(partition, request)
         if own is not None:
-            answer = own.answer(request)
-            return answer if isinstance(answer, Response | StreamingResponse) else await answer
+            return own if isinstance(own, Response | StreamingResponse) else await own
         owner = self._view.owner(partition)
         if owner is None:
             raise LinkDownError(reason="no node owns it now")
         self.forwarded += 1
         return await self.link(owner.link).ask(partition, request)
+
+    def _own_answer(self, partition: int, request: Request) -> Answer | Awaitable[Answer] | None:
+        """Answer with what this node has; it may have become the owner while the request waited."""
+        if partition == ENTRANCE:
+            return self._view.enter(request)
+        serving = self._view.serving(partition)
+        return None if serving is None else serving.answer(request)
 
     async def _held_for_a_moment(self, partition: int, request: Request) -> bool:
         """Wait for news, or a moment; return False if too many wait already."""

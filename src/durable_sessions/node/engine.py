@@ -254,10 +254,10 @@ class Engine:
         await require_own(self.log, bucket, self.partition_id)
         if self._process.logs is None:
             await require_no_cluster(bucket)
+            await probe(bucket, self._ids)
         else:
             # Before the manifest: who cannot claim the log must not take the bucket from its owner.
             self._epoch = await self.log.claim(self._process.logs.claimant)
-        await probe(bucket, self._ids)
         await ensure_layout(bucket, PartitionLayout.of(self.partition_id))
         self.archive = await BucketArchive.open(
             bucket,

@@ -12,7 +12,7 @@ from durable_sessions.errors import PartitionMovedError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Answer, Later, Request, Response
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.node.cluster_partitions import ClusterPartitions
+from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
 from durable_sessions.node.link_address import TcpAddress
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.partitions import answered
@@ -72,6 +72,7 @@ class World:
         self.other = owner
         self.known = True
         self.own: Own | None = None
+        self.front: Own | None = None
         self.partitions = ClusterPartitions(cast(Any, self), SECRET, LIMITS)
 
     def owner(self, partition: int) -> NodeHeartbeat | None:
@@ -80,6 +81,9 @@ class World:
     def serving(self, partition: int) -> Own | None:
         own, self.own = self.own, None  # once: then it has lost the partition
         return own
+
+    def enter(self, request: Request) -> Answer | Awaitable[Answer] | None:
+        return None if self.front is None else self.front.answer(request)
 
     async def ask(self, method: bytes = b"GET", **headers: bytes) -> Response:
         named = {name.replace("_", "-").encode(): value for name, value in headers.items()}
@@ -122,6 +126,17 @@ async def test_without_an_owner_requests_wait_and_are_then_refused(world: World)
     await asyncio.sleep(0.05)
     world.known = True
     assert (await waiting).body == b"owner"
+
+
+async def test_who_becomes_the_owner_answers_what_has_waited_for_one(world: World) -> None:
+    world.known = False
+    request = Request(b"GET", b"/v1/stream/x", b"", {}, b"")
+    waiting = asyncio.create_task(world.partitions.forward(ENTRANCE, request))
+    await asyncio.sleep(0.05)
+    world.front = Own(Response(200, [], b"this node"))
+    answer = await waiting
+    assert isinstance(answer, Response)
+    assert answer.body == b"this node"
 
 
 async def test_no_more_wait_than_the_limit_allows(world: World) -> None:

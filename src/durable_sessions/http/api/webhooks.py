@@ -1,6 +1,7 @@
 """Webhook delivery: signed, to checked addresses only, with limits on everything."""
 
 import asyncio
+import functools
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,6 +26,12 @@ _USER_AGENT = f"durable-sessions/{__version__}".encode()
 
 class _Answer(msgspec.Struct):
     done: bool = False
+
+
+@functools.cache
+def default_ssl_context() -> ssl.SSLContext:
+    """Return how receivers are verified: by all authorities of this system, which take long to read."""
+    return httpcore2.default_ssl_context()
 
 
 class _PinnedBackend(httpcore2.AsyncNetworkBackend):
@@ -71,7 +78,7 @@ class WebhookSender:
         # Separate threads: a resolver that hangs must not block those of the log.
         self._resolver = ThreadPoolExecutor(limits.resolver_threads_max, "webhook-resolver")
         self._resolve = resolve or self._resolve_by_system
-        self._ssl_context = ssl_context or httpcore2.default_ssl_context()
+        self._ssl_context = ssl_context or default_ssl_context()
         self.accepted = 0
         self.failed = 0
 

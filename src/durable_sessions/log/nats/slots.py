@@ -13,6 +13,9 @@ from durable_sessions.log.slots import SlotsFullError, SlotTakenError
 
 PUT_SECONDS_MAX = 1.0
 """How long an acknowledgement is waited for before the same frame is sent again."""
+PUT_AGAIN_SECONDS_MAX, PUT_AGAIN_BYTES_MAX = 0.2, 64 * 1024
+"""How long for a small frame whose last try had no answer: most likely the stream has no leader just now, and
+nobody says when it has one again."""
 CALL_SECONDS_MAX = 2.0
 HEADROOM_BYTES = 4096
 """What a frame's header and those of its message take at most."""
@@ -35,6 +38,7 @@ class NatsSlots:
         self._name = name
         self._lineage = lineage
         self._replicas = replicas
+        self._tried = 0
 
     @property
     def location(self) -> str:
@@ -71,7 +75,7 @@ class NatsSlots:
     async def put(self, position: int, frame: bytes) -> None:
         """Publish a frame on the condition that the one before it is the last."""
         headers = {"Nats-Expected-Last-Sequence": str(position - 1), "Nats-Expected-Stream": self._name}
-        reply = await self._wire.request(self._name, frame, PUT_SECONDS_MAX, headers)
+        reply = await self._wire.request(self._name, frame, self._patience(position, frame), headers)
         if "Status" in reply.headers or not reply.data:
             raise TimeoutError("no server is responsible for the stream now")
         answer = msgspec.json.decode(reply.data)
@@ -87,6 +91,12 @@ class NatsSlots:
         if code in _FULL:
             raise SlotsFullError
         raise TimeoutError(str(error.get("description")))
+
+    def _patience(self, position: int, frame: bytes) -> float:
+        """Return how long an answer is waited for, and remember which frame is tried."""
+        is_again, self._tried = position == self._tried, position
+        again = is_again and len(frame) <= PUT_AGAIN_BYTES_MAX
+        return PUT_AGAIN_SECONDS_MAX if again else PUT_SECONDS_MAX
 
     async def get(self, position: int) -> bytes | None:
         """Return the frame at a position, as the leader has it."""

@@ -4,9 +4,7 @@ Every step can be repeated; who runs it again after an interruption goes on wher
 on a bucket that has all of it.
 """
 
-import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -16,6 +14,7 @@ from durable_sessions.bucket.cluster_description import (
     NAME,
     NATS_LOG,
     ClusterDescription,
+    current_cluster,
     read_description,
 )
 from durable_sessions.bucket.manifest import Manifest, Manifests
@@ -23,17 +22,23 @@ from durable_sessions.bucket.partition_layout import PartitionLayout, ensure_lay
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock
-from durable_sessions.errors import BucketRefusedError, LogError, ObjectExistsError, SettingsError
+from durable_sessions.errors import BucketRefusedError, ObjectExistsError, SettingsError
 from durable_sessions.ids import Ids
-from durable_sessions.log.nats.stream import stream_configuration, stream_name
 from durable_sessions.log.nats.wire import NatsWire
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.tier.ownership import first_manifest
+from durable_sessions.tools.cluster.streams import make_stream
 
 ROOM = 1.5
 """How many times what may be unflushed fits into the stream: frames take more than appends."""
-_CALL_SECONDS_MAX = 10.0
-_TRIES_MAX = 5
+
+
+def require_name(name: str) -> None:
+    """Refuse what cannot be the name of a cluster."""
+    if not NAME.fullmatch(name):
+        raise SettingsError(
+            problem=f"{name!r} cannot be the name of a cluster: write 1 to 32 of a-z, 0-9 and hyphen."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +54,38 @@ class ClusterSetup:
         self, name: str, unflushed_bytes_max: int, replicas: int, partitions: int
     ) -> ClusterDescription:
         """Make the cluster with this many partitions, or finish making it; return its description."""
-        if not NAME.fullmatch(name):
-            raise SettingsError(
-                problem=f"{name!r} cannot be the name of a cluster: write 1 to 32 of a-z, 0-9 and hyphen."
-            )
+        require_name(name)
         await probe(self.bucket, self.ids)
         description = await self._describe(name, unflushed_bytes_max, replicas)
         layout = await read_layout(self.bucket) or PartitionLayout(partitions=partitions)
         for partition in layout.all:
             if self.wire is not None:
-                await self._make_stream(self.wire, description, partition)
+                await make_stream(self.wire, description, partition, self.bucket.location)
             await self._tie(description, partition)
         await ensure_layout(self.bucket, layout)  # last: nodes start only on a bucket that has a layout
         return description
 
+    def description(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
+        """Return what a new cluster says of itself."""
+        return ClusterDescription(
+            name=name,
+            log=BUCKET_LOG if self.wire is None else NATS_LOG,
+            lineage=self.ids.token("log_"),
+            replicas=replicas,
+            log_bytes_max=int(ROOM * unflushed_bytes_max),
+            created_at_ms=self.clock.now_ms(),
+        )
+
     async def _describe(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
-        found = await read_description(self.bucket)
+        found = await current_cluster(self.bucket)
         log = BUCKET_LOG if self.wire is None else NATS_LOG
         if found is None:
             if await read_layout(self.bucket) is not None:
                 raise BucketRefusedError(
                     problem="it has data of a server that is no cluster",
-                    remedy="Make the cluster on an empty bucket, or on an empty prefix of this one.",
+                    remedy="Turn that server into a cluster with --from-data, or use an empty bucket.",
                 )
-            wanted = ClusterDescription(
-                name=name,
-                log=log,
-                lineage=self.ids.token("log_"),
-                replicas=replicas,
-                log_bytes_max=int(ROOM * unflushed_bytes_max),
-                created_at_ms=self.clock.now_ms(),
-            )
+            wanted = self.description(name, unflushed_bytes_max, replicas)
             try:
                 await self.bucket.create(DESCRIPTION, msgspec.json.encode(wanted))
                 return wanted
@@ -92,30 +98,6 @@ class ClusterSetup:
                 remedy="Give that name, or another bucket.",
             )
         return found
-
-    async def _make_stream(self, wire: NatsWire, cluster: ClusterDescription, partition: PartitionId) -> None:
-        name = stream_name(cluster.name, partition.generation, partition.digits)
-        wanted = stream_configuration(
-            name,
-            cluster.lineage,
-            bytes_max=cluster.log_bytes_max,
-            replicas=cluster.replicas,
-            bucket=self.bucket.location,
-        )
-        answer: dict[str, Any] = {}
-        for _ in range(_TRIES_MAX):
-            subject = f"$JS.API.STREAM.CREATE.{name}"
-            try:
-                reply = await wire.request(subject, msgspec.json.encode(wanted), _CALL_SECONDS_MAX)
-                answer = msgspec.json.decode(reply.data)
-            except (TimeoutError, msgspec.DecodeError) as error:
-                answer = {"error": {"description": f"no answer ({error})", "code": 503}}
-            if "error" not in answer or answer["error"].get("code") != 503:
-                break
-            await asyncio.sleep(1)
-        if "error" in answer:
-            reason = f"NATS does not make the stream {name}: {answer['error'].get('description')}"
-            raise LogError(reason=reason)
 
     async def _tie(self, cluster: ClusterDescription, partition: PartitionId) -> None:
         manifests = Manifests(self.bucket, partition)

@@ -29,6 +29,7 @@ from durable_sessions.streams.stream import Key
 from durable_sessions.tier.checkpoints import FULL_PARTS
 from durable_sessions.tier.snapshot_info import SNAPSHOT
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
+from durable_sessions.tools.partition_logs import PartitionLogs
 from durable_sessions.tools.repartition.assignment import Assignment, assign
 from durable_sessions.tools.repartition.check import check_generation
 from durable_sessions.tools.repartition.members import members_of
@@ -65,13 +66,27 @@ class Repartitioned(NamedTuple):
 
 
 class Repartition:
-    """Divides one bucket and its data directory anew; only one process can do that at a time."""
+    """Divides one bucket and its data directory anew; only one process can do that at a time.
 
-    def __init__(self, stopped: Stopped, bucket: ObjectStore, step: Step) -> None:
+    The logs are in the data directory, unless other ``source`` or ``target`` logs are given: then a single
+    server becomes a cluster, or a cluster a single server.
+    """
+
+    def __init__(
+        self,
+        stopped: Stopped,
+        bucket: ObjectStore,
+        step: Step,
+        *,
+        source: PartitionLogs | None = None,
+        target: PartitionLogs | None = None,
+    ) -> None:
         self._stopped = stopped
         self._bucket = bucket
         self._step = step
         self._data = stopped.settings.data
+        self._source = source or stopped.file_logs()
+        self._target = target or stopped.file_logs()
 
     async def run(self, partitions: int) -> Repartitioned:
         """Divide the bucket into this many partitions; on return that is durable."""
@@ -86,8 +101,8 @@ class Repartition:
             )
         before = await data_layout(self._bucket, self._data)
         self._step("open the partitions")
-        async with opened(self._stopped, self._bucket, before) as old:
-            if before.partitions == partitions:
+        async with opened(self._stopped, self._bucket, before, self._source) as old:
+            if before.partitions == partitions and self._source.in_files == self._target.in_files:
                 # A run that was interrupted after its commit left the files of the old generation.
                 await self._tidy(before)
                 return Repartitioned(before, before)
@@ -126,6 +141,7 @@ class Repartition:
         streams = await check_generation(self._stopped, self._bucket, old, new)
         for one in old:
             await one.archive.confirmed()
+        await self._target.announce(layout.generation)
         self._step("commit the new layout")
         await commit_layout(self._bucket, layout)
         return Repartitioned(layout, before, streams)
@@ -152,6 +168,7 @@ class Repartition:
             partitions=partitions,
             number=before.number + 1,
             created_at_ms=self._stopped.clock.now_ms(),
+            in_files=self._target.in_files,
         )
 
     async def _write(
@@ -175,7 +192,7 @@ class Repartition:
         }
         base = first_manifest(partition, [one.archive.manifest for one in old], self._stopped)
         contents = PartitionContents(streams, [*own, *_told(own, numbers, old)], placed)
-        return await write_partition(self._stopped, self._bucket, partition, contents, base)
+        return await write_partition(self._stopped, self._bucket, partition, contents, base, self._target)
 
 
 def first_manifest(partition: PartitionId, old: Sequence[Manifest], stopped: Stopped) -> Manifest:

@@ -14,7 +14,6 @@ from durable_sessions.bucket.layout import snapshot_path
 from durable_sessions.bucket.manifest import Manifest, Manifests, SegmentInfo, encode_manifest
 from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.log.file import FileLog
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams import placements
@@ -27,8 +26,9 @@ from durable_sessions.tier.checkpoints import FULL_PARTS, write_full_checkpoint
 from durable_sessions.tier.next_manifest import about
 from durable_sessions.tier.ownership import claim
 from durable_sessions.tier.snapshot_info import SnapshotInfo, with_snapshot
+from durable_sessions.tools.partition_logs import PartitionLogs
 from durable_sessions.tools.stopped_partition import Stopped, StoppedPartition
-from durable_sessions.tools.verify import CATALOG_NAME, LOG_NAME
+from durable_sessions.tools.verify import CATALOG_NAME
 
 FIRST = 1
 """The number of a partition's first manifest."""
@@ -56,11 +56,17 @@ class NewPartition(NamedTuple):
 
 
 async def write_partition(
-    stopped: Stopped, bucket: ObjectStore, partition: PartitionId, contents: PartitionContents, base: Manifest
+    stopped: Stopped,
+    bucket: ObjectStore,
+    partition: PartitionId,
+    contents: PartitionContents,
+    base: Manifest,
+    logs: PartitionLogs,
 ) -> NewPartition:
     """Write catalog, checkpoint, manifest, snapshot and log of a new partition.
 
     ``base`` is the manifest that its first one is made from: where the old logs end, and the next number.
+    ``logs`` makes the log.
     """
     directory = partition.directory(stopped.settings.data)
     directory.mkdir(parents=True)
@@ -72,12 +78,13 @@ async def write_partition(
         base = msgspec.structs.replace(base, next_stream=notes.next_stream)
         manifest = await _first_manifest(stopped, bucket, partition, contents, base, catalog)
         await Manifests(bucket, partition).create_next(manifest)
-        log = await FileLog.open(directory / LOG_NAME)
+        log = await logs.make(partition)
         try:
             # Ties the new log, whose positions begin beyond all old ones, to the bucket.
             _, manifest = await claim(
                 bucket, partition, log, stopped.ids.token("writer_"), stopped.clock, stopped.ids
             )
+            await logs.own(log)
         finally:
             await log.close()
         await catalog.apply(Change(about(manifest)))
