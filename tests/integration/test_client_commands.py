@@ -151,6 +151,14 @@ def test_an_event_is_appended_by_its_parts(ds: Commands, client: Client) -> None
     assert (event["n"], event["who"]) == ([1], "me=you")
 
 
+def test_a_type_that_is_nearly_a_known_one_is_stored_and_doubted(ds: Commands) -> None:
+    doubted = ds.run("append", "doubted", "--type", "user.mesage", "--text", "hello").stderr
+    assert doubted.endswith("user.mesage is a type of your own. Did you mean user.message?\n")
+    for kind in ("note", "my.message", "user.message"):
+        assert "Did you mean" not in ds.run("append", "doubted", "--type", kind).stderr
+    assert ds.lines("events", "doubted")[0]["type"] == "user.mesage"
+
+
 def test_the_text_may_come_from_standard_input(ds: Commands, client: Client) -> None:
     ds.run("append", "stdin-text", "--type", "note", "--text", "-", given="größer\n".encode())
     assert next(client.session("stdin-text").events()).text == "größer\n"

@@ -33,9 +33,15 @@ def test_a_dossier_is_read_saved_and_verified(ds: Commands, shared: BackgroundSe
     path, keys = tmp_path / "out.zip", tmp_path / "keys.json"
     ds.run("dossier", "issue-7", "--kind", "engineering", "-o", str(path))
     said = ds.run("dossier", "verify", str(path)).stdout
-    assert f"{path}: engineering dossier of issue-7, complete: PASSED" in said
+    assert f"{path} is as it was written: engineering dossier of issue-7\n" in said
+    assert said.endswith("The work: PASSED, complete\n")
     assert "principals only declared" in said
     keys.write_bytes(httpx2.get(shared.url + "/v1/stream/__ds/jwks.json").content)
+    ds.run("append", "just-begun", "--type", "user.message", "--text", "Hi")
+    ds.run("dossier", "just-begun", "-o", str(tmp_path / "begun.zip"))
+    begun = ds.run("dossier", "verify", str(tmp_path / "begun.zip")).stdout
+    assert "is as it was written" in begun
+    assert "The work: FAILED, without repository_state, " in begun
     away = Commands("http://127.0.0.1:9")  # nobody is there
     found = away.json("dossier", "verify", str(path), "--keys", str(keys))
     assert (found["session"], found["result"], found["complete"]) == ("issue-7", "PASSED", True)

@@ -3,6 +3,7 @@
 import codecs
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any, BinaryIO
 
 import click
@@ -17,12 +18,15 @@ from durable_sessions.cli.option_types import Number, Offset, Pair
 from durable_sessions.cli.reconnect_wait import WAIT_SECONDS, ReconnectWait
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import encoding
+from durable_sessions.rendering.entries import KNOWN_TYPES
 from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line
 
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
 _ONLY = "The event"
+_MISSPELT_SIMILARITY = 0.85
+"""How near a type must be to a known one to be doubted: types of one's own are common, and no mistake."""
 
 
 @click.command()
@@ -81,6 +85,16 @@ def append(
     if closes:
         patience.until_answered(target.close)
     writer.report(output, is_closed=closes)
+    if kind is not None and (remark := _misspelt(kind)) and not output.json:
+        output.note(remark)
+
+
+def _misspelt(kind: str) -> str:
+    """Return a remark on a type of one's own that is nearly one that is known; it was stored as it is."""
+    if kind in KNOWN_TYPES:
+        return ""
+    meant = get_close_matches(kind, KNOWN_TYPES, n=1, cutoff=_MISSPELT_SIMILARITY)
+    return f"{kind} is a type of your own. Did you mean {meant[0]}?" if meant else ""
 
 
 def _from_arguments(given: tuple[str, ...]) -> list[GivenEvent]:

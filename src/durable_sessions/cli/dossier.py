@@ -61,13 +61,18 @@ def verify(connection: ServerConnection, output: Output, file: Path, keys: Path 
     if output.json:
         output.tell({"path": str(file), **dataclasses.asdict(found)})
         return
-    complete = "complete" if found.complete else f"without {', '.join(found.missing)}"
-    output.show(Text(clean(f"{file}: {found.kind} dossier of {found.session}, {complete}: {found.result}")))
     counted = (
         f"{found.files:,} {plural(found.files, 'file')}, {found.events:,} {plural(found.events, 'event')}"
     )
     principals = "with keys" if found.principals == "keys" else "only declared"
-    output.show(Text(f"{counted}, signed by {found.keyid}; principals {principals}"))
+    # What holds for the file and what it says of the work are apart: a file about a failure is intact, too.
+    whole = "complete" if found.complete else f"without {', '.join(found.missing)}"
+    for line in (
+        f"{file} is as it was written: {found.kind} dossier of {found.session}",
+        f"{counted}, signed by {found.keyid}; principals {principals}",
+        f"The work: {found.result}, {whole}",
+    ):
+        output.show(Text(clean(line)))
 
 
 @click.command(cls=_DossierCommand)
