@@ -12,7 +12,10 @@ from durable_sessions import settings
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "durable_sessions"
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-WRAPPED = [ROOT / name for name in ("CONTRIBUTING.md", "README.md", "docs/benchmarks.md", "docs/design.md")]
+WRAPPED = [
+    ROOT / name
+    for name in ("CONTRIBUTING.md", "README.md", "docs/benchmarks.md", "docs/design.md", "examples/README.md")
+]
 PROSE_COLUMNS_MAX = 119
 
 
