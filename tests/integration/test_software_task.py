@@ -371,7 +371,7 @@ class CommandFace:
 
     def dossier(self, session: str, path: Path) -> tuple[Path, Event]:
         self._ds.run("dossier", session, "-o", str(path))
-        assert "complete: PASSED" in self._ds.run("dossier", "verify", str(path)).stdout
+        assert "The work: PASSED, complete\n" in self._ds.run("dossier", "verify", str(path)).stdout
         return path, self._ds.json("dossier", session)
 
 
