@@ -214,7 +214,7 @@ def proxy(port: int, target: str, *, strips: bool) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("strips", [True], ids=["strips"])
+@pytest.mark.parametrize("strips", [True, False], ids=["strips", "keeps"])
 def test_it_works_below_a_path_of_a_proxy(chromium: Chromium, tmp_path: Path, strips: bool) -> None:
     port = free_port()
     options = ("--public-url", f"http://127.0.0.1:{port}/ds")

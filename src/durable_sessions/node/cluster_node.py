@@ -47,6 +47,7 @@ from durable_sessions.http.carrier.message import (
     Response,
 )
 from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.http.ui.addresses import kept_base
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, MeasuredLog
@@ -149,6 +150,7 @@ class ClusterNode:
             answer_format=ANSWER_FORMAT,
             # An append that the log has taken was decided by its owner: it needs no proof.
             fast_path=LocalAppends(layout.partitions, lambda: self.front, self._local),
+            base=kept_base(settings.public_url),
         )
         self._process.health.server = self.server
         self._process.health.forwarded = lambda: self.asked.forwarded

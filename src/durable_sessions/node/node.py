@@ -20,6 +20,7 @@ from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request, Waiting
 from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.http.ui.addresses import kept_base
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
@@ -138,6 +139,7 @@ class Node:
             admission=CurrentAdmission(self),
             answer_format=ANSWER_FORMAT,
             fast_path=self._appends,
+            base=kept_base(process.settings.public_url),
         )
         space = DiskSpace(
             process.settings.data, process.settings.low_space_bytes, process.limits, self._space_changed

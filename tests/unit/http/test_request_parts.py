@@ -19,12 +19,14 @@ from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES, Incomplet
 from durable_sessions.http.carrier.message import OWN, Request, Response
 from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
 from durable_sessions.http.carrier.request_head import (
+    below,
     fits,
     has_unknown_method,
     origin_form,
     without_upgrade,
 )
 from durable_sessions.http.carrier.state import ServerState
+from durable_sessions.http.ui.addresses import kept_base
 from durable_sessions.limits import DEFAULT_LIMITS
 
 LIMITS = replace(
@@ -242,3 +244,31 @@ def test_too_much_that_waits_is_refused(state: ServerState, holder: object, erro
         ahead.hold(b"1")
     ahead.release()
     assert state.requests.held == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "seen"),
+    [
+        (b"/ds/v1/sessions?limit=1", b"/v1/sessions?limit=1"),
+        (b"/ds", b"/"),
+        (b"/ds?q=1", b"/?q=1"),
+        (b"/dsx/y", b"/dsx/y"),
+    ],
+)
+def test_a_proxy_may_leave_its_path_in_front(target: bytes, seen: bytes) -> None:
+    assert below(target, b"/ds") == seen
+
+
+@pytest.mark.parametrize(
+    ("public_url", "base"),
+    [
+        ("", b""),
+        ("https://host", b""),
+        ("https://host/ds/", b"/ds"),
+        ("https://host/tools/ds", b"/tools/ds"),
+        ("https://host/sessions", b""),
+        ("https://host/v1/ds", b""),
+    ],
+)
+def test_a_base_that_begins_like_our_own_paths_is_not_taken_off(public_url: str, base: bytes) -> None:
+    assert kept_base(public_url) == base

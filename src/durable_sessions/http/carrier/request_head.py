@@ -31,6 +31,14 @@ def origin_form(target: bytes) -> bytes:
     return path if path.startswith(b"/") else b"/" + path
 
 
+def below(target: bytes, base: bytes) -> bytes:
+    """Return the target as it is below ``base``, with which it begins; as it is, if it only looks like it."""
+    rest = target[len(base) :]
+    if rest.startswith(b"/"):
+        return rest
+    return target if rest and not rest.startswith(b"?") else b"/" + rest
+
+
 def fits(headers: dict[bytes, bytes], repeats: Collection[bytes], limits: Limits) -> bool:
     """Say whether the header lines are within the limits; ``repeats`` are the names of repeated lines."""
     size = sum(map(len, headers)) + sum(map(len, headers.values()))

@@ -20,6 +20,7 @@ from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES, Incomplet
 from durable_sessions.http.carrier.message import OWN, Request
 from durable_sessions.http.carrier.request_head import (
     DiscardedTrailers,
+    below,
     fits,
     has_unknown_method,
     origin_form,
@@ -195,6 +196,9 @@ class RequestParser:
             self._reject(MethodNotAllowedError(allow=ALLOWED_METHODS))
         if url[0] != _SLASH:
             url = origin_form(url)
+        base = self._state.base
+        if base and url.startswith(base):
+            url = below(url, base)
         path, _, query = url.partition(b"?")
         if self._state.draining:
             self._reject(ShuttingDownError())

@@ -33,10 +33,11 @@ class HttpServer:
         *,
         answer_format: AnswerFormat,
         fast_path: FastPath | None = None,
+        base: bytes = b"",
     ) -> None:
         self.on_shutdown: list[Callable[[], None]] = []
         self._state = ServerState(
-            handler, answer_format, limits, clock or SystemClock(), admission, fast_path
+            handler, answer_format, limits, clock or SystemClock(), admission, fast_path, base
         )
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None

@@ -69,7 +69,8 @@ class ServerState:
     """Handler, limits, counters and the set of open connections; counters are plain integers.
 
     ``admission`` decides about requests whose body has not arrived with the head. ``fast_path`` answers the
-    most common requests, if the application has one.
+    most common requests, if the application has one. ``base`` is the path below which a proxy serves
+    everything, without a slash at its end: targets may have it in front or not.
     """
 
     loop: asyncio.AbstractEventLoop  # set when the server starts
@@ -82,8 +83,10 @@ class ServerState:
         clock: Clock,
         admission: Admission | None = None,
         fast_path: FastPath | None = None,
+        base: bytes = b"",
     ) -> None:
         self.handler = handler
+        self.base = base
         self.fast_path = fast_path if can_know(limits) else None
         self.known_heads = KnownHeads()
         self.refuse = answer_format.refuse
