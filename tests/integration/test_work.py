@@ -344,6 +344,10 @@ async def test_the_handoff_is_written_as_files(api: httpx2.AsyncClient) -> None:
     assert ": 1 unit\ndone: " in files["progress.txt"]
     assert "next: f2" in files["progress.txt"]
     assert '"passes": false' in files["feature-list.json"]
+    begun = (await api.get("/sessions/s/handoff?at=0")).json()
+    assert begun["offset"] == f"{0:016}_{0:016}"
+    assert begun["files"]["feature-list.json"] == "[]\n"
+    assert "Mend calc" not in begun["files"]["handoff.md"]
     alone = await api.get("/sessions/s/handoff?file=prd.json")
     assert (alone.text, alone.headers["content-type"]) == (
         files["feature-list.json"],

@@ -65,14 +65,14 @@ class RedactionPlan:
 
     ``erasures`` counts those of each stream that holds a target. ``shown_by`` are the streams that show a
     target, these and their forks; ``rewritten`` are those of them whose attributes have a text of a target,
-    each with the texts. ``next_stream`` is the number that the next stream gets. ``memory`` is what memory
-    scopes have of the targets.
+    each with what remains of these. ``next_stream`` is the number that the next stream gets. ``memory`` is
+    what memory scopes have of the targets.
     """
 
     targets: list[EventToErase] = field(default_factory=list)
     erasures: dict[int, int] = field(default_factory=dict)
     shown_by: set[int] = field(default_factory=set)
-    rewritten: dict[int, list[str]] = field(default_factory=dict)
+    rewritten: dict[int, list[Remains]] = field(default_factory=dict)
     next_stream: int = 0
     memory: list[MemoryToErase] = field(default_factory=list)
 
@@ -119,10 +119,10 @@ def decide(
         if stream.held:
             raise LegalHoldError(path=stream.key.path)
         effects.append(_erased(stream, targets, request, event, now_ms, limits))
-    for number, texts in plan.rewritten.items():
+    for number, erased in plan.rewritten.items():
         shown = state.get_id(number)
         assert shown is not None, "the plan holds"
-        if changed := without_texts(shown.attributes, texts):
+        if changed := without_texts(shown.attributes, erased, limits):
             effects.append(StreamDescribed(number, now_ms, {**changed}))
     for one in plan.memory:
         mark = _mark(one.target.remains, request, event, now_ms)
@@ -226,9 +226,12 @@ def _recorded(
 # Attributes -----------------------------------------------------------------------------
 
 
-def without_texts(attributes: Mapping[str, bytes], texts: Iterable[str]) -> dict[str, bytes]:
+def without_texts(
+    attributes: Mapping[str, bytes], erased: Iterable[Remains], limits: Limits
+) -> dict[str, bytes]:
     """Return the attributes that hold texts of erased events, without these; nothing if none does."""
-    known = set(texts)
+    remains = list(erased)
+    known = {text for one in remains for text in one.texts}
     changed: dict[str, bytes] = {}
     said = record.of(attributes)
     if said.title and any(_begins(text, said.title) for text in known):
@@ -239,7 +242,7 @@ def without_texts(attributes: Mapping[str, bytes], texts: Iterable[str]) -> dict
             outcome.description = "" if outcome.description in known else outcome.description
             outcome.explanation = None if outcome.explanation in known else outcome.explanation
             changed[summary.SUMMARY] = folded.encode()
-    return changed | control.without_texts(attributes, known)
+    return changed | control.without_events(attributes, {one.id for one in remains}, limits)
 
 
 def _begins(text: str, title: str) -> bool:

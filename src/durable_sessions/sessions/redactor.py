@@ -153,8 +153,8 @@ class EventRedactor:
             if shown.stream.held:
                 raise LegalHoldError(path=shown.stream.key.path)
             plan.shown_by.add(number)
-            if redaction.without_texts(shown.attributes, target.remains.texts):
-                plan.rewritten.setdefault(number, []).extend(target.remains.texts)
+            if redaction.without_texts(shown.attributes, [target.remains], self._limits):
+                plan.rewritten.setdefault(number, []).append(target.remains)
             waiting += self._forks_showing(number, target.position)
             await _rest(turn)
 

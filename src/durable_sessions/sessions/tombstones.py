@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.sessions.graph import strict
 
 _FRONT = ("id", "request_key", "offset", "created_at", "processed_at", "actor", "type")
 _ERASED = re.compile(
@@ -23,7 +24,15 @@ _OF_RESULTS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
 _RESULTS = frozenset(
     ("agent.tool_result", "agent.mcp_tool_result", "user.tool_result", "user.custom_tool_result")
 )
+_CONFIRMATION = "user.tool_confirmation"
 _CALLS = frozenset(("agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"))
+_OUTCOMES = {
+    "user.define_outcome": frozenset[str](),
+    "span.outcome_evaluation_end": frozenset(
+        ("satisfied", "needs_revision", "max_iterations_reached", "failed", "interrupted")
+    ),
+}
+"""What asks for an outcome or evaluates one, with the results that it can have."""
 _EFFECTS = frozenset(("none", "read_only", "idempotent", "non_idempotent"))
 _PERMISSIONS = frozenset(("allow", "ask", "deny"))
 _REFERS = "because about evaluates answers uses reads undoes supersedes result_of adopts"
@@ -32,17 +41,15 @@ _REFS_MAX = 64
 _SLOTS_MAX = 8
 _SLOT_BYTES_MAX = 512
 _ID_MAX = 512
-_TEXTS = "value text question reason note summary instructions next command payload state metadata"
 _STRUCTURE = """
-    outcome epoch worker seconds exclusive to needs see key kind features id check description verdict feature
-    score metrics exit_code files sandbox model units done git from checkpoint options blocking request
-    decision tokens usd tool_calls consecutive_errors repeated_calls limit max backend status image
-    image_digest workdir network host retry_of spec scope why confidence at returned query influence workflow
-    write session sha256 name role bytes media_type position facts verdicts artifacts ref_incarnations
+    outcome epoch worker seconds exclusive to needs see key kind features id check verdict feature score
+    metrics exit_code files sandbox model units git from checkpoint options blocking request decision tokens
+    usd tool_calls consecutive_errors repeated_calls limit max value backend status image_digest retry_of
+    scope why confidence at returned influence workflow write session sha256 name role bytes media_type
+    position facts verdicts artifacts ref_incarnations
 """
-_DS_TEXTS = frozenset(_TEXTS.split())
-_DS_MEMBERS = _DS_TEXTS | frozenset(_STRUCTURE.split())
-"""The members of strict types, of which those with texts are null when an event is erased."""
+_DS_STRUCTURE = frozenset(_STRUCTURE.split())
+"""The members of strict types that stay when an event is erased, unless they hold a text in their type."""
 _NOT_ERASED = ("ds.redacted", "ds.lease.")
 
 
@@ -121,11 +128,10 @@ def remains(stored: bytes) -> Remains:
     earlier = _mark(event) if is_tombstone(stored) else None
     front = {name: event[name] for name in _FRONT if name in event}
     kind = str(event["type"])
-    is_structured = kind.startswith("ds.") and event.get("imported") != "untrusted"
     kept = dict(_kept(event, kind))
-    if is_structured:
-        structure = (name for name in event if name in _DS_MEMBERS and name not in front)
-        kept |= {name: _without_texts(name, event[name]) for name in structure}
+    # Folds pass over what was imported by anybody, and over what has not the shape of its type.
+    if event.get("imported") != "untrusted" and strict.read(kind, stored) is not None:
+        kept |= _structure({name: one for name, one in event.items() if name not in front}, kind)
     return Remains(
         str(event["id"]),
         str(event["offset"]),
@@ -189,15 +195,20 @@ def _kept(event: dict[str, Any], kind: str) -> Iterator[tuple[str, object]]:
     refs = event.get("refs")
     if isinstance(refs, list) and len(refs) <= _REFS_MAX and all(map(_is_ref, refs)):
         yield "refs", refs
-    if kind in _RESULTS:
+    if kind in _RESULTS or kind == _CONFIRMATION:
         yield from ((name, event[name]) for name in _OF_RESULTS if _is_text(event.get(name)))
-        if isinstance(event.get("is_error"), bool):
-            yield "is_error", event["is_error"]
+    if kind in _RESULTS and isinstance(event.get("is_error"), bool):
+        yield "is_error", event["is_error"]
     if kind in _CALLS:
         if _is_one_of(event.get("effect"), _EFFECTS):
             yield "effect", event["effect"]
         if _is_one_of(event.get("evaluated_permission"), _PERMISSIONS):
             yield "evaluated_permission", event["evaluated_permission"]
+    if kind in _OUTCOMES:
+        if _is_text(event.get("outcome_id")):
+            yield "outcome_id", event["outcome_id"]
+        if _is_one_of(event.get("result"), _OUTCOMES[kind]):
+            yield "result", event["result"]
     if kind == "span.model_request_end":
         if isinstance(event.get("model_usage"), dict):
             yield "model_usage", _numbers(event["model_usage"])
@@ -252,13 +263,20 @@ def _numbers(usage: dict[str, Any]) -> dict[str, object]:
     return found
 
 
-def _without_texts(name: str, value: object) -> object:
-    """Return a member of a strict type as it stays: what people and models said is null."""
-    if name in _DS_TEXTS:
+def _structure(event: dict[str, Any], kind: str) -> dict[str, object]:
+    """Return the members of a strict event as they stay: what people and models said is null."""
+    erased = strict.erased_members(kind)
+    known = (name for name in event if name in erased or name in _DS_STRUCTURE)
+    return {name: _without_texts(name, event[name], erased) for name in known}
+
+
+def _without_texts(name: str, value: object, erased: frozenset[str]) -> object:
+    if name in erased:
         return None
-    if isinstance(value, dict):
-        return {key: _without_texts(key, one) for key, one in value.items()}
-    return [_without_texts("", one) for one in value] if isinstance(value, list) else value
+    # Metrics are numbers, under names of the judge's choice.
+    if isinstance(value, dict) and name != "metrics":
+        return {key: _without_texts(key, one, erased) for key, one in value.items()}
+    return [_without_texts("", one, erased) for one in value] if isinstance(value, list) else value
 
 
 def _texts(value: object) -> Iterable[str]:

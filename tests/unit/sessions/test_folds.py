@@ -122,6 +122,15 @@ def ordered(fold: Fold) -> bytes:
     return msgspec.json.encode(document)
 
 
+def counted(attributes: dict[str, bytes]) -> dict[str, Any]:
+    """Return control without what an erased text had been counted by."""
+    document = {name: msgspec.json.decode(value) for name, value in attributes.items()}
+    for part in (document.get("control", {}), document.get("meter", {})):
+        for name in ("facts_bytes", "repeated_calls", "last_call"):
+            part.pop(name, None)
+    return document
+
+
 names = st.sampled_from(["a", "b", "c"])
 acts = st.lists(
     st.one_of(
@@ -192,8 +201,7 @@ async def run(folder: Path, plan: list[tuple[str, str, Any]]) -> None:
         durable = world.find(name)
         fold = await world.folds.at(durable, durable.tail)
         known = {one: durable.attributes[one] for one in ATTRIBUTES if one in durable.attributes}
-        if not world.partition.erasures(durable):  # which rewrites what attributes have of texts
-            assert fold.control.attributes() == known
+        assert counted(fold.control.attributes()) == counted(known), name
         for at in range(durable.tail, -1, -1):
             await world.compare(name, at, bounds)
     world.views.close()

@@ -108,7 +108,7 @@ NOUN = Noun(
                     {JSON: schema_of(HandoffFiles), TEXT: text()},
                 )
             },
-            (FILE,),
+            (FILE, AT),
             errors=READING,
         ),
         Operation(

@@ -344,24 +344,18 @@ _STEPS: dict[str, Callable[[Control, Any, Happened], None]] = {
 """How each strict event changes control; the others change nothing that can refuse."""
 
 
-def without_texts(attributes: Mapping[str, bytes], texts: Container[str]) -> dict[str, bytes]:
-    """Return the attributes of control that hold texts of erased events, without these."""
-    changed: dict[str, bytes] = {}
-    for name in (CONTROL, OUTCOME, APPROVALS):
-        if name in attributes:
-            rewritten = msgspec.json.encode(_without(msgspec.json.decode(attributes[name]), texts))
-            if rewritten != attributes[name]:
-                changed[name] = rewritten
-    return changed
-
-
-def _without(value: object, texts: Container[str], member: str = "") -> object:
-    if isinstance(value, str):
-        return strict.ERASED_TEXT if member in _TEXTS and value in texts else value
-    if isinstance(value, dict):
-        return {name: _without(one, texts, name) for name, one in value.items()}
-    return [_without(one, texts, member) for one in value] if isinstance(value, list) else value
-
-
-_TEXTS = frozenset({"text", "question", "reason"})
-"""The members in which control keeps what people and models said."""
+def without_events(
+    attributes: Mapping[str, bytes], erased: Container[str], limits: Limits
+) -> dict[str, bytes]:
+    """Return the attributes that hold texts of erased events, as a fold of what is left of these has them."""
+    control = Control(attributes, limits)
+    if CONTROL in attributes and (route := control.core.route) is not None and route.id in erased:
+        route.reason = strict.ERASED_TEXT
+    if (defined := control.outcome) is not None and defined.id in erased:
+        defined.description = None
+        for feature in defined.features:
+            feature.text = strict.ERASED_TEXT
+    for request in control.approvals:
+        if request.id in erased:
+            request.question = strict.ERASED_TEXT
+    return {name: value for name, value in control.changes().items() if value is not None}

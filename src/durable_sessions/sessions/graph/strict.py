@@ -18,11 +18,18 @@ ERASED_TEXT = "[redacted]"
 _TEXTS = frozenset({"text", "question", "reason", "note", "summary", "instructions", "next", "command"})
 _VALUES = ("value", "state", "payload", "spec")
 """Members that may be any JSON, bounded in bytes."""
+_OPTIONAL = frozenset({"metadata", "done", "description", "query", "image", "workdir", "network", "host"})
+_ERASED = _TEXTS | frozenset(_VALUES) | _OPTIONAL
 
 
 def is_strict(kind: str) -> bool:
     """Say whether a type is one of this layer's, which are checked."""
     return kind.startswith(schemas.PREFIX)
+
+
+def erased_members(kind: str) -> frozenset[str]:
+    """Return the members of a type that are null when an event is erased; the others folds count by."""
+    return _ERASED - {"value"} if kind == "ds.budget.tripped" else _ERASED
 
 
 def parse(kind: str, body: bytes, index: int | None, limits: Limits) -> StrictEvent:
@@ -56,7 +63,7 @@ def read(kind: str, body: bytes) -> StrictEvent | None:
 
 
 def _read_erased(kind: str, body: bytes) -> StrictEvent | None:
-    """Return what is left of an erased event, which has null for each of its texts."""
+    """Return what is left of an erased event, which has null for each of its texts and values."""
     try:
         event = lenient.loads(body)
         return _reader(kind).decode(msgspec.json.encode(_told_erased(event)))
@@ -69,6 +76,7 @@ def _told_erased(value: object) -> object:
         return {
             name: ERASED_TEXT if one is None and name in _TEXTS else _told_erased(one)
             for name, one in value.items()
+            if one is not None or name not in _OPTIONAL
         }
     return [_told_erased(one) for one in value] if isinstance(value, list) else value
 
@@ -91,8 +99,7 @@ def _reader(kind: str) -> "msgspec.json.Decoder[StrictEvent]":
 
 def _require_bounds(kind: str, event: StrictEvent, body: bytes, index: int | None, limits: Limits) -> None:
     """Refuse what is too large; the decoder bounds texts and lists, these are bounded in bytes."""
-    size = sum(len(key.encode()) + len(value) + 6 for key, value in event.metadata.items())
-    if size > limits.graph_metadata_bytes_max:
+    if len(msgspec.json.encode(event.metadata)) > limits.graph_metadata_bytes_max:
         raise _wrong(
             index, "metadata", f"{kind}: metadata is larger than {limits.graph_metadata_bytes_max} bytes"
         )

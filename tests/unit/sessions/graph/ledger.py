@@ -11,6 +11,7 @@ from durable_sessions.sessions.graph.fold import Fold
 from durable_sessions.sessions.graph.happened import Happened
 from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.graph.stored import happened
+from durable_sessions.streams import offsets
 from durable_sessions.times import rfc3339
 
 Event = dict[str, Any]
@@ -110,7 +111,9 @@ class Ledger:
         return control.core.checked_from if control.is_controlled else None
 
     def _step(self, control: Control, event: Event, body: bytes, actor: str, position: int) -> bytes:
-        front = {"id": event.get("id", f"e{position}"), "created_at": rfc3339(self.now_ms), "actor": actor}
+        at = rfc3339(self.now_ms)
+        front = {"id": event.get("id", f"e{position}"), "offset": offsets.encode(position)}
+        front |= {"created_at": at, "processed_at": at, "actor": actor}
         members = {name: value for name, value in event.items() if name != "id"}
         control.step(Happened(event["type"], front["id"], position, actor, self.now_ms, body))
         return msgspec.json.encode({**front, **members})

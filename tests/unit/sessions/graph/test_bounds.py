@@ -43,7 +43,7 @@ SIZES: dict[str, Any] = {
     "graph_metadata_bytes_max": lambda n: {
         "type": "ds.session.paused",
         "reason": "r",
-        "metadata": {"m": "x" * (n - 9)},
+        "metadata": {"m": "x" * (n - 8)},
     },
     "refs_per_event_max": lambda n: {"type": "ds.session.paused", "reason": "r", "refs": [REF] * n},
     "features_max": lambda n: {"type": "ds.outcome.defined", "features": features(n)},

@@ -69,19 +69,24 @@ strict = st.one_of(
             "key": st.sampled_from(["a", "b"]),
             "value": st.sampled_from(["x", "y"]),
             "kind": st.sampled_from(["fact", "goal", "decision"]),
-        }
+        },
+        optional={"metadata": st.just({"of": "somebody"})},
     ),
     st.fixed_dictionaries({"type": st.just("ds.fact.retracted"), "key": st.sampled_from(["a", "c"])}),
-    st.fixed_dictionaries({"type": st.just("ds.outcome.defined"), "features": features}),
+    st.fixed_dictionaries(
+        {"type": st.just("ds.outcome.defined"), "features": features},
+        optional={"description": st.just("d"), "metadata": st.just({"of": "somebody"})},
+    ),
     st.fixed_dictionaries(
         {
             "type": st.just("ds.evaluation"),
             "verdict": st.sampled_from(["pass", "fail", "inconclusive"]),
             "feature": st.sampled_from(["f1", "f2"]),
             "refs": refs,
-        }
+        },
+        optional={"metrics": st.just({"value": 1.5})},
     ),
-    st.just({"type": "ds.checkpoint", "units": 1, "next": "n", "instructions": "i"}),
+    st.just({"type": "ds.checkpoint", "units": 1, "next": "n", "instructions": "i", "done": ["d"]}),
     st.just({"type": "ds.context.compacted", "from": 0, "to": 1, "summary": "s"}),
     st.fixed_dictionaries({"type": st.just("ds.context.reset"), "checkpoint": ids}),
     st.fixed_dictionaries(

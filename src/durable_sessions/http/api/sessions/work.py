@@ -160,17 +160,18 @@ class WorkFace:
 
     async def _handoff(self, request: Request, caller: Caller, key: Key) -> Answer:
         durable = self._sessions.find(key, incarnations.asked(request))
-        tail = durable.tail
-        wanted = Parameters(request).word(FILE)
+        parameters = Parameters(request)
+        at = position_of(parameters.text("at"), durable)
+        wanted = parameters.word(FILE)
         async with self._sessions.scans.admitted(caller.key_id):
-            state = await self._shown(durable, tail)
-            checkpoints = await self._works.checkpoints(durable, tail)
+            state = await self._shown(durable, at)
+            checkpoints = await self._works.checkpoints(durable, at)
         init = await self._init_script(key, state)
         files = handoff.files(state, checkpoints, init)
         if wanted:
             body = files[handoff.ALIASES.get(wanted, wanted)].encode()
             return Response(200, [_TEXT, _NO_STORE, incarnations.of(durable)], body)
-        return _answer(HandoffFiles(session_of(key), offsets.encode(tail), files), durable)
+        return _answer(HandoffFiles(session_of(key), offsets.encode(at), files), durable)
 
     async def _shown(self, durable: StreamView, at: int) -> SessionState:
         return await self._works.state(durable, at, is_declared=not self._auth.keys_required)
