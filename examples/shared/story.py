@@ -108,7 +108,10 @@ def tell(client: Client, session: str, kind: str, path: Path) -> None:
     read = dossier.read()
     for question, words in QUESTIONS.items():
         print(f"\n{words}")
-        lines = answers(client, read["questions"][question])
+        events = [
+            dict(client.session(ref["session"]).event(ref["id"])) for ref in read["questions"][question]
+        ]
+        lines = environments(events) if question == "environment" else answers(events)
         for line in lines[:_LINES_MAX] or ["nothing"]:
             print(f"  {line}")
         if len(lines) > _LINES_MAX:
@@ -119,9 +122,15 @@ def tell(client: Client, session: str, kind: str, path: Path) -> None:
     print(f"{dossier.save(path)}: {'complete' if read['complete'] else 'without ' + missing}")
 
 
-def answers(client: Client, refs: Iterable[Mapping[str, str]]) -> list[str]:
+def environments(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return where sandboxes were, each place once, with how many were there."""
+    ready = (event for event in events if event["status"] == "ready")
+    places = Counter(f"{one['backend']} on {one['host']}, network: {one['network']}" for one in ready)
+    return [f"{place} ({count} in all)" for place, count in places.items()]
+
+
+def answers(events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what the events of a question say, each once, with how often."""
-    events = [dict(client.session(ref["session"]).event(ref["id"])) for ref in refs]
     said = Counter(line_of(event) for event in events if event["type"] != "ds.sandbox")
     places: dict[str, list[str]] = {}
     for event in events:
@@ -153,8 +162,10 @@ def line_of(event: Mapping[str, Any]) -> str:
             return f"{event['actor']}: {event['decision']}, {event['reason']}"
         case "ds.fact":
             return str(event["value"])
-        case _:
-            return str(event.get("name", event["type"]))
+        case "agent.tool_use":
+            return f"{event['name']}: {', '.join(map(str, event['input'].values()))}".splitlines()[0][:100]
+        case kind:
+            return str(kind)
 
 
 # The command line ---------------------------------------------------------------------------

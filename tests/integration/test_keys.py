@@ -212,6 +212,25 @@ async def test_what_each_role_may_do(guarded: LocalServer) -> None:
                     assert f"the role {role}" in error["message"]
 
 
+async def test_who_may_not_judge_hears_that_before_anything_of_what_the_verdict_says(
+    guarded: LocalServer,
+) -> None:
+    refused = {}
+    for role in ("writer", "evaluator"):
+        async with ask(guarded, await make_secret(guarded.url, role)) as client:
+            await client.put("/v1/sessions/s")
+            for session in ({}, {"session": "nowhere"}):
+                ref = {"rel": "evaluates", "id": "nowhere", **session}
+                verdict = {"type": "ds.evaluation", "verdict": "pass", "refs": [ref]}
+                answer = await client.post("/v1/sessions/s/events", json=verdict)
+                code = answer.json()["error"]["details"]["error_code"]
+                refused.setdefault(role, set()).add((answer.status_code, code))
+    assert refused == {
+        "writer": {(403, "permission_error")},
+        "evaluator": {(400, "unresolved_reference")},
+    }
+
+
 async def test_admins_manage_their_workspace_and_operators_all(guarded: LocalServer) -> None:
     theirs = await make_key(guarded.url, "admin", "acme")
     ours = await make_key(guarded.url, "writer")

@@ -34,6 +34,7 @@ from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.folds import Folds
+from durable_sessions.sessions.graph.rules import Appender, require_role
 from durable_sessions.sessions.leases import LeaseTimes
 from durable_sessions.sessions.memory import resolving
 from durable_sessions.sessions.memory.directory import OnlyPartition, ScopeDirectory
@@ -157,6 +158,8 @@ class Sessions:
         Events whose ids exist are not stored again.
         Stored events are compared by the digest in memory; those with ids of the server must be read first.
         """
+        if any(draft.strict is not None and draft.strict.is_judgement for draft in batch.drafts):
+            require_role(Appender(batch.actor, batch.may_judge))  # before what it refers to is looked for
         if needs_resolving(batch.drafts):
             turn = self.scans.turns.begin()
             resolved = await self.references.resolve(key, batch.drafts)
