@@ -63,7 +63,7 @@ class MadeDossier:
 
     def document(self) -> Iterator[bytes]:
         """Yield the dossier as Markdown."""
-        return text.document(self.builder, self.session, self.offset, self.principals)
+        return text.document(self.builder, self.session, self.offset, self.principals, self.graph)
 
 
 def _joined(values: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """A dossier as a document to read."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from durable_sessions.rendering.text import one_line, plural
 from durable_sessions.sessions.dossier.builder import DossierBuilder, DossierItem
 from durable_sessions.sessions.dossier.kinds import MAY_BE_EMPTY, OPTIONAL
+from durable_sessions.sessions.graph.graph_nodes import SessionGraph, SessionLife
 
 _TICKS = re.compile("`+")
 _VALUE_MAX = 500
@@ -16,9 +17,12 @@ _REFS_MAX = 10
 """Of an answer or item so many events are listed; the others are counted."""
 
 
-def document(builder: DossierBuilder, session: str, offset: str, principals: str) -> Iterator[bytes]:
-    """Yield the dossier as Markdown, piece by piece."""
+def document(
+    builder: DossierBuilder, session: str, offset: str, principals: str, graph: SessionGraph
+) -> Iterator[bytes]:
+    """Yield the dossier as Markdown, piece by piece; the graph says what the events of an answer are."""
     missing = builder.missing
+    labels = {node.id: node.label for node in graph.nodes if node.kind == "event"}
     yield (
         f"# Dossier of {_code(session)}: {builder.kind}\n\n"
         f"- Offset: {_code(offset)}\n"
@@ -27,13 +31,23 @@ def document(builder: DossierBuilder, session: str, offset: str, principals: str
     ).encode()
     for name, refs in builder.questions.items():
         none = "nothing, which may be" if name in MAY_BE_EMPTY else "**nothing**"
-        yield f"- {name}: {_refs(refs) or none}\n".encode()
+        yield f"- {name}:{'' if refs else ' ' + none}\n".encode()
+        yield "".join(f"  - {_answer(ref, labels)}\n" for ref in refs[:_REFS_MAX]).encode()
+        if (left := len(refs) - _REFS_MAX) > 0:
+            yield f"  - and {left:,} more {plural(left, 'event')}\n".encode()
     for name, found in builder.sections.items():
         yield f"\n## {name.replace('_', ' ').capitalize()}\n\n".encode()
         if not found:
             yield b"None.\n" if name in OPTIONAL[builder.kind] else b"**Missing.**\n"
         for item in builder.items(name):
             yield _item(item).encode()
+
+
+def _answer(ref: tuple[str, str], labels: Mapping[str, str]) -> str:
+    """Return an event of an answer: what it says, if the graph has it, and which it is."""
+    session, event = ref
+    label = labels.get(SessionLife(session, "").event(event))
+    return f"{_code(label)} ({_refs([ref])})" if label else _refs([ref])
 
 
 def _item(item: DossierItem) -> str:

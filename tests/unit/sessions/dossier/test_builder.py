@@ -15,7 +15,7 @@ from durable_sessions.sessions.dossier.made import MadeDossier
 from durable_sessions.sessions.dossier.text import document
 from durable_sessions.sessions.dossier.trials import TrialRun
 from durable_sessions.sessions.graph.folded_session import Goal
-from durable_sessions.sessions.graph.graph_nodes import SessionGraph
+from durable_sessions.sessions.graph.graph_nodes import GraphNode, SessionGraph
 from durable_sessions.sessions.graph.stored import happened
 from tests.unit.exporters import hostile
 
@@ -76,7 +76,18 @@ def test_any_events_make_a_dossier(kind: DossierKind, lines: list[bytes]) -> Non
     empty = {name for name, section in found["sections"].items() if not section["items"]}
     empty |= {name for name, answers in found["questions"].items() if not answers}
     assert set(found["missing"]) <= empty
-    assert b"".join(document(builder, "a", "0", "keys")).decode().startswith("# Dossier of `a`")
+    assert b"".join(document(builder, "a", "0", "keys", graph)).decode().startswith("# Dossier of `a`")
+
+
+def test_the_document_says_what_the_events_of_an_answer_are() -> None:
+    builder, _ = filled("report", [json.dumps(event).encode() for event in [*STRICT[:2], *[STRICT[0]] * 20]])
+    graph = SessionGraph("a", "0", [GraphNode("event:a/e0", "event", "Sandbox: `s` lost")], [], False)
+    lines = b"".join(document(builder, "a", "0", "keys", graph)).decode().splitlines()
+    answer = lines.index("- sandbox:")
+    assert lines[answer + 1] == "  - ``Sandbox: `s` lost`` (`a/e0`)"
+    assert lines[answer + 2] == "  - `a/e2`", "not in the graph"
+    assert lines[answer + 11] == "  - and 11 more events"
+    assert "- workflow: **nothing**" in lines
 
 
 def test_how_likely_all_of_some_trials_pass() -> None:
