@@ -215,7 +215,7 @@ async def test_what_each_role_may_do(guarded: LocalServer) -> None:
 async def test_who_may_not_judge_hears_that_before_anything_of_what_the_verdict_says(
     guarded: LocalServer,
 ) -> None:
-    refused = {}
+    refused: dict[str, set[tuple[int, str]]] = {}
     for role in ("writer", "evaluator"):
         async with ask(guarded, await make_secret(guarded.url, role)) as client:
             await client.put("/v1/sessions/s")

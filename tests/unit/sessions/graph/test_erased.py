@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from durable_sessions.sessions.graph import control, strict
+from durable_sessions.sessions.graph import control, schemas, strict
 from durable_sessions.sessions.graph.control import ATTRIBUTES
 from durable_sessions.sessions.graph.schemas import StrictEvent
 from durable_sessions.sessions.tombstones import Mark, remains
@@ -103,7 +103,7 @@ def stored(kind: str, event: Event) -> bytes:
 
 
 def test_every_type_is_looked_at() -> None:
-    assert ERASABLE.keys() | NOT_ERASABLE == strict.schemas.TYPES.keys()
+    assert ERASABLE.keys() | NOT_ERASABLE == schemas.TYPES.keys()
 
 
 @pytest.mark.parametrize("kind", ERASABLE)
