@@ -221,7 +221,7 @@ class Api:
                 keep_unknown=self._process.settings.otlp_unknown == "keep",
                 redacts=self._process.settings.otlp_redact,
             ),
-            EnvironmentWork(self._process.clock, self._process.limits),
+            EnvironmentWork(self._process.clock, self._process.limits, self._parser),
             SignIn(
                 access.keys,
                 access.sign_ins,

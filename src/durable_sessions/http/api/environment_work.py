@@ -24,6 +24,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api.auth import secret_of
 from durable_sessions.http.api.json_body import Expected, decode
+from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
@@ -173,9 +174,10 @@ class _Asker(NamedTuple):
 class EnvironmentWork:
     """Answers requests about the queues of environments."""
 
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    def __init__(self, clock: Clock, limits: Limits, parser: BodyParser) -> None:
         self._clock = clock
         self._limits = limits
+        self._parser = parser
 
     async def handle(self, request: Request, caller: Caller, found: Match, dispatch: Dispatch) -> Answer:
         """Answer a request."""
@@ -187,7 +189,9 @@ class EnvironmentWork:
             caller = caller._replace(principal=environment)
         body = None
         if (shape := _BODIES.get(route.id)) is not None:
-            body = decode(request.body or b"{}", *shape, self._limits)
+            kind, expected = shape
+            sent = request.body or b"{}"
+            body = await self._parser.parsed(sent, decode, sent, kind, expected, self._limits)
         asker = _Asker(request, caller, dispatch, environment, body)
         try:
             await self._require_queue(asker)
