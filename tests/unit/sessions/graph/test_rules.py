@@ -196,6 +196,14 @@ def test_a_stale_worker_is_fenced() -> None:
     session.append(WORK, epoch=new, by=Appender("other", False))
 
 
+def test_a_worker_that_takes_over_from_itself_fences_its_old_self() -> None:
+    session = Ledger()
+    old, new = session.wake(), session.wake()
+    with pytest.raises(LeaseLostError):
+        session.append(WORK, epoch=old)
+    session.append(WORK, epoch=new)
+
+
 def test_a_released_lease_is_over_and_binds_nobody() -> None:
     session = Ledger()
     epoch = session.wake()
