@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from durable_sessions.client import AsyncClient, Client
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = ["AsyncClient", "Client", "__version__"]
 
 
