@@ -9,9 +9,10 @@ import httpx2
 import pytest
 
 from durable_sessions.errors import OverloadedError
-from durable_sessions.http.carrier.message import Waiting
+from durable_sessions.http.carrier.message import Response, Waiting
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.link import NodeLink
+from durable_sessions.node.link_answerer import LinkAnswerer
 from durable_sessions.node.local_appends import LocalAppends
 from durable_sessions.node.system_calls import boot_seconds
 from durable_sessions.node.worker_group import WorkerGroup
@@ -189,6 +190,37 @@ async def test_what_a_stopped_worker_has_is_unavailable_and_the_rest_is_served(w
         for name in SESSIONS:
             assert (await append(zero, name, "after")).is_success
             assert (await one.get(f"/v1/sessions/{name}")).status_code == 200
+
+
+async def test_an_append_whose_answer_was_lost_with_the_link_is_stored_once(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream does not know an Idempotency-Key, so that such an append must not be sent again."""
+    name = next(f"once-{n}" for n in range(99) if home_partition("default", f"once-{n}", 2) == 1)
+    answer, lost = LinkAnswerer._answer, list[Response]()
+
+    def cut(link: LinkAnswerer, stream: int, audience: int, response: Response) -> None:
+        if b"Stream-Next-Offset" in dict(response.headers) and not lost:
+            lost.append(response)
+            link.close()
+        else:
+            answer(link, stream, audience, response)
+
+    # A connection that is about to close does not move, so that its request is forwarded.
+    headers = {"Content-Type": "text/plain", "Idempotency-Key": "k", "Connection": "close"}
+    producer = {"Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0"}
+    async with client_of(workers[0]) as zero:
+        assert (await zero.put(f"/v1/stream/{name}", headers=headers)).status_code == 201
+        monkeypatch.setattr(LinkAnswerer, "_answer", cut)
+        told = await zero.post(f"/v1/stream/{name}", headers=headers, content=b"x")
+        assert (told.status_code, code_of(told)) == (503, "outcome_unknown")
+        assert len(lost) == 1, "the owner has stored it"
+        assert (await zero.get(f"/v1/stream/{name}?offset=-1", headers=headers)).text == "x"
+        lost.clear()
+        told = await zero.post(f"/v1/stream/{name}", headers=headers | producer, content=b"y")
+        assert told.status_code == 204, "it was sent again, and the owner knew it"
+        assert len(lost) == 1
+        assert (await zero.get(f"/v1/stream/{name}?offset=-1", headers=headers)).text == "xy"
 
 
 async def test_a_link_with_too_many_requests_sheds_load(

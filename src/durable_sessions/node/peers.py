@@ -20,10 +20,8 @@ from durable_sessions.node.link_frames import PlainFrame
 from durable_sessions.node.worker_id import WorkerId
 
 _READING = (b"GET", b"HEAD")
-_ONCE_HEADERS = (b"producer-id", b"idempotency-key")
-"""Headers with which a repeated append takes effect once."""
-
-
+_PRODUCER, _IDEMPOTENCY_KEY = b"producer-id", b"idempotency-key"
+_TAIL_CONDITIONS = (b"if-match", b"stream-seq")
 _SESSION_ROOT = API_ROOT + b"sessions/"
 
 
@@ -137,16 +135,24 @@ class RepeatRule:
         """Say whether a request takes effect once, however often it is sent."""
         if self.is_reading(request):
             return True
-        if request.method != b"POST" or not _is_append(request.path):
+        if request.method != b"POST":
             return False
-        # The rest of the rule is in the body, which is decoded only if need be.
-        if any(name in request.headers for name in _ONCE_HEADERS):
-            return True
-        return await self._parser.parsed(request.body, names_every_event, request.body)
+        headers = request.headers
+        if _is_append_of_events(request.path):
+            if _PRODUCER in headers or _IDEMPOTENCY_KEY in headers:
+                return True
+            # Events with ids are stored once, but a repeat does not meet a condition that named the tail
+            # before them: its refusal would say that nothing was stored.
+            if any(name in headers for name in _TAIL_CONDITIONS):
+                return False
+            return await self._parser.parsed(request.body, names_every_event, request.body)
+        # A stream knows producers alone. Keys and ids mean nothing to it, and it refuses a Stream-Seq that
+        # has been stored as it refuses one that was used by somebody else.
+        return request.path.startswith(STREAM_ROOT) and _PRODUCER in headers
 
 
-def _is_append(path: bytes) -> bool:
-    return path.startswith(STREAM_ROOT) or (path.startswith(_SESSION_ROOT) and path.endswith(b"/events"))
+def _is_append_of_events(path: bytes) -> bool:
+    return path.startswith(_SESSION_ROOT) and path.endswith(b"/events")
 
 
 def names_every_event(body: bytes) -> bool:

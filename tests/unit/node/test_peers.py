@@ -64,13 +64,25 @@ def append(body: bytes = b'{"events":[{}]}', **headers: bytes) -> Request:
     return Request(b"POST", EVENTS, b"", names, body)
 
 
+def append_to_stream(body: bytes = b"x", **headers: bytes) -> Request:
+    of_events = append(body, **headers)
+    return Request(b"POST", b"/v1/stream/a", b"", of_events.headers, body)
+
+
 REPEATABLE: dict[str, Callable[[], Request]] = {
-    "producer": lambda: Request(b"POST", b"/v1/stream/a", b"", {b"producer-id": b"p"}, b"x"),
+    "producer": lambda: append_to_stream(producer_id=b"p"),
+    "producer of events": lambda: append(producer_id=b"p"),
     "idempotency key": lambda: append(idempotency_key=b"k"),
+    "idempotency key and a tail": lambda: append(idempotency_key=b"k", if_match=b'"x"'),
     "ids": lambda: append(NAMED),
 }
 ONCE: dict[str, Callable[[], Request]] = {
     "append": append,
+    "append to a stream with a key": lambda: append_to_stream(idempotency_key=b"k"),
+    "append to a stream with ids": lambda: append_to_stream(NAMED),
+    "append to a stream with a number": lambda: append_to_stream(stream_seq=b"7"),
+    "append of ids to a tail": lambda: append(NAMED, if_match=b'"0000000000000000_0000000000000001"'),
+    "append of ids with a number": lambda: append(NAMED, stream_seq=b"7"),
     "append of some ids": lambda: append(b'{"events":[{"id":"a"},{}]}'),
     "create": lambda: Request(b"PUT", b"/v1/stream/a", b"", {b"producer-id": b"p"}, b""),
     "delete": lambda: Request(b"DELETE", b"/v1/sessions/s", b"", {b"idempotency-key": b"k"}, b""),
