@@ -65,19 +65,25 @@ class MemoryAgent:
 
     def _roll_back(self, number: int) -> dict[str, Any]:
         write = self._random.choice(self._written)
-        event = {"type": "ds.memory.rolled_back", "write": write, "reason": "r"}
-        self._append({**event, "id": f"{self._name}-{number}"})
-        return {"act": "undo", "id": write}
+        event = {
+            "type": "ds.memory.rolled_back",
+            "write": write,
+            "reason": "r",
+            "id": f"{self._name}-{number}",
+        }
+        self._append(event)
+        return {"act": "undo", "id": event["id"], "write": write}
 
     def _recall(self, number: int) -> dict[str, Any]:
         headers = {"Idempotency-Key": f"{self._name}-{number}"}
         body = {"scope": self._scope, "limit": 100}
         recalled = self._send("POST", f"/sessions/{self._name}/recall", json=body, headers=headers)
-        return {"act": "read", "found": {one["key"]: one["id"] for one in recalled["data"]}}
+        event = recalled["event"]
+        return {"act": "recall", "id": event["id"], "at": event["at"], "found": found(recalled["data"])}
 
     def _read(self) -> dict[str, Any]:
-        found = self._send("GET", "/memory", params={"scope": self._scope})["data"]
-        return {"act": "read", "found": {one["key"]: one["id"] for one in found}}
+        memory = self._send("GET", "/memory", params={"scope": self._scope})
+        return {"act": "read", "at": memory["at"], "found": found(memory["data"])}
 
     def _append(self, event: dict[str, Any]) -> None:
         self._send("POST", f"/sessions/{self._name}/events", json=event)
@@ -95,6 +101,14 @@ class MemoryAgent:
                 assert answer.status_code == 503, (path, answer.text)
                 assert time.monotonic() < deadline, answer.text
             time.sleep(_PAUSE_SECONDS)
+
+
+def found(entries: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the write of each key; of a key there is only one."""
+    writes = {one["key"]: one["id"] for one in entries}
+    assert len(writes) == len(entries), entries
+    assert all(one["value"] == one["id"] for one in entries), entries
+    return writes
 
 
 def main() -> None:
