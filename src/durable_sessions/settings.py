@@ -107,6 +107,13 @@ class Settings:
         "127.0.0.1:0",
         "Address where other nodes reach this one: host:port; port 0 takes a free one.",
     )
+    link_ca: str = _setting(
+        "", "File with the certificate authority of all nodes, for TLS between them; see Run a cluster."
+    )
+    link_certificate: str = _setting(
+        "", "File with the certificate that this node shows to other nodes; it names the host of link."
+    )
+    link_key: str = _setting("", "File with the key of that certificate.")
     cluster_secret: str = _setting(
         "", "The secret that all nodes of a cluster share, of 32 characters or more.", secret=True
     )
@@ -269,6 +276,9 @@ _CHECKS: dict[str, values.Check] = {
     "nats_credentials": values.text,
     "nats_nkey": values.text,
     "link": values.host_and_port,
+    "link_ca": values.text,
+    "link_certificate": values.text,
+    "link_key": values.text,
     "cluster_secret": values.secret,
     "workspace": values.workspace,
     "workspace_streams": values.whole_number_between(0, 10**12),

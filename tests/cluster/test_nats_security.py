@@ -9,18 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import nkeys
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from tools.local_cluster import binary, free_ports
 
 from durable_sessions.bucket.store import Bucket
@@ -37,6 +30,7 @@ from durable_sessions.node.cluster_logs import nats_servers
 from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.settings import load
 from durable_sessions.tools.cluster.setup import ClusterSetup
+from tests.support.authority import Authority
 from tests.support.skips import disabled
 from tests.support.waiting import until, wait_until
 
@@ -82,46 +76,6 @@ def nats(directory: Path, extra: str) -> Iterator[str]:
     finally:
         process.kill()
         process.wait(30)
-
-
-class Authority:
-    """A certificate authority that gives out certificates as files."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of a test")])
-        self.file = directory / "ca.pem"
-        certificate = self._signed(self._name, self._key, x509.BasicConstraints(ca=True, path_length=None))
-        self.file.write_bytes(certificate.public_bytes(Encoding.PEM))
-
-    def certify(self, name: str) -> tuple[Path, Path]:
-        """Return the files with a certificate for 127.0.0.1 and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = self._signed(
-            subject, key, x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-        )
-        files = self._directory / f"{name}.pem", self._directory / f"{name}.key"
-        files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-        files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        return files
-
-    def _signed(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
-    ) -> x509.Certificate:
-        now = datetime.now(UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(extension, critical=False)
-        )
-        return builder.sign(self._key, SHA256())
 
 
 def seed(prefix: int) -> bytes:

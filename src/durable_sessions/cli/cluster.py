@@ -23,6 +23,7 @@ from durable_sessions.errors import DurableSessionsError, LogLockedError, Settin
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.nats.wire import NatsWire
 from durable_sessions.node.cluster_logs import ClusterLogs, nats_servers
+from durable_sessions.node.link_address import link_address
 from durable_sessions.partition_id import PARTITIONS_MAX
 from durable_sessions.rendering.text import plural
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
@@ -369,8 +370,11 @@ async def _place(
 )
 @_as_json
 def check(settings: Settings, monitoring: str, as_json: bool) -> None:
-    """Check what the cluster rests on: bucket, stream, and each NATS server; fails if data could be lost."""
-    problems = asyncio.run(_problems(settings))
+    """Check what the cluster rests on: bucket, stream, each NATS server, and TLS between nodes if it is set.
+
+    Fails if data could be lost, or if nodes could not reach each other.
+    """
+    problems = asyncio.run(_problems(settings)) + _link_problems(settings)
     servers = [one.strip() for one in monitoring.split(",") if one.strip()]
     for server in servers:
         problems += [f"{server}: {problem}" for problem in server_problems(server)]
@@ -386,7 +390,16 @@ def check(settings: Settings, monitoring: str, as_json: bool) -> None:
                 "Whether the NATS servers sync before they acknowledge was not checked: give --monitoring."
             )
     if problems:
-        raise CommandError(f"{len(problems)} of what was checked can lose data.")
+        raise CommandError(f"{len(problems)} of what was checked is not as it must be.")
+
+
+def _link_problems(settings: Settings) -> list[str]:
+    """Say what would keep a node with these settings from its links to the other nodes."""
+    try:
+        link_address(settings)
+    except SettingsError as error:
+        return [str(error)]
+    return []
 
 
 async def _problems(settings: Settings) -> list[str]:

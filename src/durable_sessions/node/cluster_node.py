@@ -62,7 +62,7 @@ from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.link import NodeLink
-from durable_sessions.node.link_address import TcpAddress
+from durable_sessions.node.link_address import TcpAddress, link_address
 from durable_sessions.node.link_handshake import SECRET_BYTES_MIN
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.listen_policy import cannot_listen, is_loopback, require_guarded
@@ -141,7 +141,7 @@ class ClusterNode:
         self.owned: dict[int, OwnedPartition] = {}
         self._taking: dict[int, asyncio.Task[None]] = {}
         self._released: dict[int, PartitionBeat] = {}
-        self.asked = ClusterPartitions(self, self._secret, limits)
+        self.asked = ClusterPartitions(self, self._secret, limits, address.tls)
         self._link_server = LinkServer(self._answer_link, self._secret, limits, refuse=ANSWER_FORMAT.refuse)
         self.server = HttpServer(
             self.handle,
@@ -178,6 +178,7 @@ class ClusterNode:
     async def open(cls, settings: Settings, limits: Limits) -> "ClusterNode":
         """Return a node that knows its cluster, but neither listens nor tells others of itself."""
         _require_usable(settings)
+        address = await asyncio.to_thread(link_address, settings)
         ids = RandomIds()
         async with AsyncExitStack() as opened:  # closes what was opened if a later step fails
             unlock = await asyncio.to_thread(REAL_DISK.claim, settings.data / _LOCK)
@@ -191,7 +192,7 @@ class ClusterNode:
                 problem = f"The cluster {logs.description.name} is not made completely: run ds cluster init."
                 raise SettingsError(problem=problem)
             await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
-            node = cls(settings, limits, logs, layout, ids, TcpAddress.parse(settings.link))
+            node = cls(settings, limits, logs, layout, ids, address)
             node.placement = await node._placements.newest()
             await asyncio.to_thread(prepare, node._limits, settings.public_url)
             node._resources = opened.pop_all()

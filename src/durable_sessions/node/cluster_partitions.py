@@ -22,6 +22,7 @@ from durable_sessions.http.carrier.message import Answer, Later, Request, Respon
 from durable_sessions.limits import Limits
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress
+from durable_sessions.node.link_tls import LinkTls
 from durable_sessions.node.peers import RepeatRule
 from durable_sessions.node.serving import Serving
 
@@ -63,10 +64,11 @@ class ClusterPartitions:
     of the next owner.
     """
 
-    def __init__(self, view: ClusterView, secret: bytes, limits: Limits) -> None:
+    def __init__(self, view: ClusterView, secret: bytes, limits: Limits, tls: LinkTls | None = None) -> None:
         self._view = view
         self._secret = secret
         self._limits = limits
+        self._tls = tls
         self._link_limits = replace(limits, link_hold_seconds_max=_LINK_HOLD_SECONDS)
         self._repeat = RepeatRule(limits)
         self._links: dict[str, NodeLink] = {}
@@ -193,7 +195,8 @@ class ClusterPartitions:
         """Return the link to the node at an address."""
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = NodeLink(TcpAddress.parse(address), self._secret, self._link_limits)
+            where = TcpAddress.parse(address, self._tls)
+            link = self._links[address] = NodeLink(where, self._secret, self._link_limits)
         return link
 
     async def keep_links(self, addresses: Iterable[str]) -> list[NodeLink]:

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from durable_sessions.node.link_connection import LinkConnection
+from durable_sessions.node.link_tls import LinkTls
+from durable_sessions.settings import Settings
+
+_TLS_SECONDS_MAX = 5.0
+"""How long the TLS handshake of a connection may take."""
 
 
 class LinkAddress(Protocol):
@@ -26,32 +31,48 @@ class LinkAddress(Protocol):
 
 
 class TcpAddress:
-    """A port of a machine; port 0 takes a free one, which ``port`` names once it listens."""
+    """A port of a machine; port 0 takes a free one, which ``port`` names once it listens.
 
-    def __init__(self, host: str, port: int) -> None:
+    With ``tls`` connections are encrypted, and both sides check each other's certificates.
+    """
+
+    def __init__(self, host: str, port: int, tls: LinkTls | None = None) -> None:
         self.host = host
         self.port = port
+        self.tls = tls
 
     @classmethod
-    def parse(cls, text: str) -> "TcpAddress":
+    def parse(cls, text: str, tls: LinkTls | None = None) -> "TcpAddress":
         """Return the address in ``host:port``, or raise ValueError."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise ValueError(f"{text!r} is not host:port")
-        return cls(host.strip("[]"), int(port))
+        return cls(host.strip("[]"), int(port), tls)
 
     def __str__(self) -> str:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def listen(self, make: Callable[[], LinkConnection]) -> asyncio.AbstractServer:
         """Accept connections."""
-        server = await asyncio.get_running_loop().create_server(make, self.host, self.port)
+        loop, tls = asyncio.get_running_loop(), self.tls
+        if tls is None:
+            server = await loop.create_server(make, self.host, self.port)
+        else:
+            server = await loop.create_server(
+                make, self.host, self.port, ssl=tls.listening, ssl_handshake_timeout=_TLS_SECONDS_MAX
+            )
         self.port = int(server.sockets[0].getsockname()[1])
         return server
 
     async def connect(self, make: Callable[[], LinkConnection]) -> None:
         """Connect, or raise an OSError."""
-        await asyncio.get_running_loop().create_connection(make, self.host, self.port)
+        loop, tls = asyncio.get_running_loop(), self.tls
+        if tls is None:
+            await loop.create_connection(make, self.host, self.port)
+        else:
+            await loop.create_connection(
+                make, self.host, self.port, ssl=tls.asking, ssl_handshake_timeout=_TLS_SECONDS_MAX
+            )
 
     def forget(self) -> None:
         """Do nothing: nothing is left."""
@@ -80,3 +101,11 @@ class UnixAddress:
     def forget(self) -> None:
         """Remove the socket."""
         self._path.unlink(missing_ok=True)
+
+
+def link_address(settings: Settings) -> TcpAddress:
+    """Return where a node of a cluster listens for links; SettingsError if others would not connect to it."""
+    address = TcpAddress.parse(settings.link, LinkTls.open(settings))
+    if address.tls is not None:
+        address.tls.require_accepted(address.host)
+    return address
