@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.sessions import slots
 from durable_sessions.sessions.graph import strict
+from durable_sessions.sessions.slots import SlotWish
 
 _FRONT = ("id", "request_key", "offset", "created_at", "processed_at", "actor", "type")
 _ERASED = re.compile(
@@ -38,8 +40,6 @@ _PERMISSIONS = frozenset(("allow", "ask", "deny"))
 _REFERS = "because about evaluates answers uses reads undoes supersedes result_of adopts"
 _RELATIONS = frozenset(_REFERS.split())
 _REFS_MAX = 64
-_SLOTS_MAX = 8
-_SLOT_BYTES_MAX = 512
 _ID_MAX = 512
 _STRUCTURE = """
     outcome epoch worker seconds exclusive to needs see key kind features id check verdict feature score
@@ -119,7 +119,7 @@ def can_be_erased(kind: str) -> bool:
 
 def counted(event: bytes, kind: str) -> bytes:
     """Return the members that others count by, as they stand behind the mark; slow for a large event."""
-    return _behind(dict(_kept(lenient.loads(event), kind)))
+    return _behind(dict(_kept(lenient.loads(event), kind, slots.of_event(event))))
 
 
 def remains(stored: bytes) -> Remains:
@@ -128,7 +128,7 @@ def remains(stored: bytes) -> Remains:
     earlier = _mark(event) if is_tombstone(stored) else None
     front = {name: event[name] for name in _FRONT if name in event}
     kind = str(event["type"])
-    kept = dict(_kept(event, kind))
+    kept = dict(_kept(event, kind, slots.of_event(stored)))
     # Folds pass over what was imported by anybody, and over what has not the shape of its type.
     if event.get("imported") != "untrusted" and strict.read(kind, stored) is not None:
         kept |= _structure({name: one for name, one in event.items() if name not in front}, kind)
@@ -159,7 +159,7 @@ def _encoded(value: object) -> bytes:
 def _escaped(value: object) -> object:
     """Return a value whose texts can be encoded: lone surrogates, which UTF-8 cannot hold, stay escapes.
 
-    Anything in their place would be another slot, thread or id, found when these are made again from events.
+    Anything in their place would be another thread or id, found when these are made again from events.
     """
     if isinstance(value, str):
         return value if _is_unicode(value) else msgspec.Raw(json.dumps(value).encode())
@@ -185,11 +185,12 @@ def _mark(event: dict[str, Any]) -> Mark | None:
         return None
 
 
-def _kept(event: dict[str, Any], kind: str) -> Iterator[tuple[str, object]]:
+def _kept(event: dict[str, Any], kind: str, wish: SlotWish | None) -> Iterator[tuple[str, object]]:
     """Yield the members that others count by, where they have the form that is counted."""
     if _is_text(event.get("session_thread_id")):
         yield "session_thread_id", event["session_thread_id"]
-    yield from _slots(event)
+    if wish is not None:
+        yield from ((name, event[name]) for name in _slot_members(wish))
     if event.get("imported") in ("trusted", "untrusted"):
         yield "imported", event["imported"]
     refs = event.get("refs")
@@ -216,15 +217,14 @@ def _kept(event: dict[str, Any], kind: str) -> Iterator[tuple[str, object]]:
             yield "cost_usd", event["cost_usd"]
 
 
-def _slots(event: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    slot = event.get("slot")
-    several = slot if isinstance(slot, list) else [slot]
-    if 0 < len(several) <= _SLOTS_MAX and all(map(_is_slot, several)):
-        yield "slot", slot
-    if _is_slot(event.get("slot_prefix")):
-        yield "slot_prefix", event["slot_prefix"]
-    if event.get("slot_empty") in ("keep", "drop"):
-        yield "slot_empty", event["slot_empty"]
+def _slot_members(wish: SlotWish) -> Iterator[str]:
+    """Yield the members by which an event does something with slots; any other is plain payload."""
+    if wish.names:
+        yield "slot"
+    if wish.prefix is not None:  # an empty one is the beginning of every name
+        yield "slot_prefix"
+    if wish.empties:
+        yield "slot_empty"
 
 
 def _is_text(value: object) -> bool:
@@ -234,10 +234,6 @@ def _is_text(value: object) -> bool:
 def _is_one_of(value: object, words: frozenset[str]) -> bool:
     # Lists and objects, which strangers may send instead, cannot be looked up.
     return isinstance(value, str) and value in words
-
-
-def _is_slot(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value.encode(errors="replace")) <= _SLOT_BYTES_MAX
 
 
 def _is_number(value: object) -> bool:

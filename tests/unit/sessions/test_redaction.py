@@ -254,17 +254,41 @@ def erased(kind: str, rest: str) -> tuple[bytes, bytes]:
     return stored, remains(stored).tombstone(Mark(None, "t", "r", None, 1))
 
 
-@pytest.mark.parametrize("member", ["session_thread_id", "slot", "tool_use_id"])
+@pytest.mark.parametrize("member", ["session_thread_id", "tool_use_id"])
 def test_names_that_are_no_unicode_stay_what_they_were(member: str) -> None:
     _, left = erased("agent.tool_result", rf'"{member}":"a\ud800"')
     assert json.loads(left)[member] == "a\ud800"
 
 
-@pytest.mark.parametrize("slot", [r'"\ud800"', r'["a\ud800"]', r'"a\u0001"', '""', "7", '["a","a"]', '"é"'])
-def test_an_erased_event_holds_the_slots_that_it_held(slot: str) -> None:
+_SLOT_TEXTS = st.sampled_from(["", "a", "a/b", "é", "\x01", "a\u2028", "\ud800", "x" * 512, "x" * 513])
+_SLOT_VALUES: st.SearchStrategy[object] = (
+    _SLOT_TEXTS | st.lists(_SLOT_TEXTS, max_size=9) | st.sampled_from([None, 7, {}, [["a"]]])
+)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["note", "agent.message", "ds.fact"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "slot": _SLOT_VALUES,
+            "slot_prefix": _SLOT_VALUES,
+            "slot_empty": st.sampled_from(["keep", "drop", "no", None]) | _SLOT_VALUES,
+        },
+    ),
+)
+def test_an_erased_event_does_with_slots_what_it_did_and_keeps_no_other_text(
+    kind: str, members: dict[str, Any]
+) -> None:
     """Slots are found anew from stored events, of which some are what was left of erased ones."""
-    stored, left = erased("note", f'"slot":{slot}')
-    assert slots.of_event(left) == slots.of_event(stored)
+    stored, left = erased(kind, json.dumps({"x": 1, **members})[1:-1])
+    wish = slots.of_event(stored)
+    assert slots.of_event(left) == wish
+    kept = json.loads(left)
+    assert ("slot" in kept) == bool(wish and wish.names)
+    assert ("slot_prefix" in kept) == bool(wish and wish.prefix is not None)
+    assert ("slot_empty" in kept) == bool(wish and wish.empties)
 
 
 def test_what_remains_of_strange_events() -> None:

@@ -1,13 +1,19 @@
 """What is left of each strict event that is erased: folds read it as before, and no text of it."""
 
+from typing import Any
+
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from durable_sessions.sessions import tombstones
 from durable_sessions.sessions.graph import control, schemas, strict
 from durable_sessions.sessions.graph.control import ATTRIBUTES
 from durable_sessions.sessions.graph.schemas import StrictEvent
 from durable_sessions.sessions.tombstones import Mark, remains
 from tests.unit.sessions.graph.ledger import JUDGE, Event, Ledger
+from tests.unit.sessions.graph.test_fold import acts, play
 
 SECRET = "xylophone"
 FILE = {"path": "test_calc.py", "sha256": "b" * 64}
@@ -156,8 +162,39 @@ def test_control_loses_the_texts_of_erased_events_only_and_is_that_of_the_fold()
     assert SECRET.encode() not in b"".join(session.attributes.values())
 
 
+SAID_LAST: list[tuple[str, list[Event], int]] = [
+    ("append", [{"type": "ds.approval.requested", "question": "q", "blocking": False}], 1),
+    ("append", [{"type": "ds.routed", "to": "judge", "reason": "r"}], 1),
+    ("append", [{"type": "ds.outcome.defined", "features": [{"id": "f1", "text": "t"}]}], 2),
+]
+"""What control has texts of: few random sessions end with it."""
+
+
+@settings(max_examples=150, deadline=None)
+@given(acts, acts, st.sets(st.integers(0, 2), min_size=1))
+def test_control_is_that_of_a_fold_from_zero_whatever_was_erased(
+    steps: Any, more: Any, thirds: set[int]
+) -> None:
+    """Control at the tip has seen the events as they came; a fold made anew sees what is left of them."""
+    session = play([*steps, *SAID_LAST])
+    gone: set[str] = set()
+    for position, event in enumerate(session.events):
+        said = msgspec.json.decode(event)
+        if position % 3 in thirds and tombstones.can_be_erased(said["type"]):
+            gone.add(said["id"])
+            session.events[position] = erased(event)
+    session.attributes |= control.without_events(session.attributes, gone, session.limits)
+    session = play(more, session)
+    told = session.fold().control.attributes()
+    assert {name: without_counts(value) for name, value in told.items()} == {
+        name: without_counts(value) for name, value in session.attributes.items()
+    }
+
+
 def without_counts(attribute: bytes) -> object:
+    """Return an attribute without what is measured by texts: their bytes, and calls that are alike."""
     document = msgspec.json.decode(attribute)
     if isinstance(document, dict):
-        document.pop("facts_bytes", None)
+        for measured in ("facts_bytes", "last_call", "repeated_calls"):
+            document.pop(measured, None)
     return document

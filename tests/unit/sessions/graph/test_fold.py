@@ -138,9 +138,9 @@ acts: st.SearchStrategy[list[tuple[str, list[Event], int]]] = st.lists(
 )
 
 
-def play(steps: list[tuple[str, list[Event], int]]) -> Ledger:
+def play(steps: list[tuple[str, list[Event], int]], session: Ledger | None = None) -> Ledger:
     """Return a session after steps of which those that a server would refuse are left out."""
-    session = Ledger(Limits(state_list_max=5, checkpoint_due_events=4))
+    session = session or Ledger(Limits(state_list_max=5, checkpoint_due_events=4))
     for act, events, number in steps:
         if act == "fork":
             session = session.fork(min(number, len(session.events)))
