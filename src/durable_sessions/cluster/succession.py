@@ -52,22 +52,31 @@ class Succession:
         if owner is not None and owner.beat.node != self._node:
             self._chosen = 0
             return Step.FOLLOW
-        released = members.released(self._partition, now)
-        if released is not None:
-            to = released.partition.released_to
-            if to == self._node:
-                return Step.CLAIM  # a promise of the owner itself: there is nothing to wait for
-            waited = members.released_seconds_ago(self._partition, now) >= RELEASE_SECONDS_MAX
-            if not waited and members.node(to, now) is not None:
-                self._chosen = 0
-                return Step.WAIT
-        if assigned != self._node:
+        if not self.is_wanted(members, assigned, now):
             self._chosen = 0
             return Step.WAIT
+        released = members.released(self._partition, now)
+        if released is not None and released.partition.released_to == self._node:
+            return Step.CLAIM  # a promise of the owner itself: there is nothing to wait for
         if now - self._listens_since < self._timing.dead:
             return Step.WAIT  # an owner may be there that was not heard yet
         self._chosen += 1
         return Step.CLAIM if self._chosen >= CHOICES else Step.WAIT
+
+    def is_wanted(self, members: ClusterMembers, assigned: str | None, now: float) -> bool:
+        """Say whether a claim is wanted by what was heard so far; asked again when its turn comes."""
+        owner = members.owner(self._partition, now)
+        if owner is not None and owner.beat.node != self._node:
+            return False
+        released = members.released(self._partition, now)
+        if released is not None:
+            to = released.partition.released_to
+            if to == self._node:
+                return True
+            waited = members.released_seconds_ago(self._partition, now) >= RELEASE_SECONDS_MAX
+            if not waited and members.node(to, now) is not None:
+                return False
+        return assigned == self._node
 
     def may_answer_at(self, epoch: int, claimed_at: float, members: ClusterMembers, now: float) -> float:
         """Return from when on the owner of a claim may answer: when no predecessor can answer any more.

@@ -43,6 +43,13 @@ RESOLVE_SECONDS_MAX = 10.0
 """How long the outcome of one frame is looked for."""
 PAUSE_SECONDS = 0.02
 """How long to wait before a slot, or a replica that lags, is looked at again."""
+CLAIM_PAUSES_SECONDS = (0.02, 0.04, 0.08)
+"""How long to wait before each further try of a claim that a frame of the last owner was faster than."""
+
+
+def always() -> bool:
+    """Say yes: nothing but the log itself decides whether a claim is wanted."""
+    return True
 
 
 def boottime() -> float:
@@ -54,7 +61,8 @@ class SharedLog:
     """A log of one partition on slots; ``lineage`` was given to it when its slots were made.
 
     ``heard`` is the highest position that anybody is known to have acknowledged: a log that ends before it
-    has lost something, and is refused.
+    has lost something, and is refused. ``wanted`` says whether a claim is still wanted; it is asked right
+    before each try.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class SharedLog:
         partition: int = 0,
         *,
         heard: int = 0,
+        wanted: Callable[[], bool] = always,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
         resolve_seconds_max: float = RESOLVE_SECONDS_MAX,
         proof_seconds: float = PROOF_SECONDS,
@@ -79,6 +88,7 @@ class SharedLog:
         self.trim_failure: str | None = None
         self.trim_failures = 0
         self._heard = heard
+        self._wanted = wanted
         self._payload_bytes_max = payload_bytes_max
         self._resolve_seconds_max = resolve_seconds_max
         self.proof_seconds = proof_seconds
@@ -149,10 +159,26 @@ class SharedLog:
             if self._begin is not None:
                 await self._answered(self.slots.begin_at(self._begin))
                 self._begin = None
-            self._tail, self._stopped = await self._caught_up(), None
             # The random bytes make each claim another frame, so that nobody takes a rival's for his own.
             payload = f"{secrets.token_hex(8)} {by.node} {by.name}".encode()
-            return await self._write(FrameKind.CLAIM, payload)
+            tail, pauses = await self._caught_up(), iter(CLAIM_PAUSES_SECONDS)
+            while True:
+                self._require_wanted()  # each time: what came before may have taken long
+                self._tail, self._stopped = tail, None
+                try:
+                    return await self._write(FrameKind.CLAIM, payload)
+                except LogFencedError:
+                    if (pause := next(pauses, None)) is None:
+                        raise
+                await asyncio.sleep(pause)
+                tail = await self._caught_up()
+                if tail.epoch != self._tail.epoch:
+                    raise LogFencedError(log=self.location, problem="another has just claimed it")
+
+    def _require_wanted(self) -> None:
+        if not self._wanted():
+            self._stopped = LogFencedError(log=self.location, problem="it is not to be claimed any more")
+            raise self._stopped
 
     async def prove(self) -> None:
         """Append an empty frame, unless one was acknowledged while this call waited for its turn."""

@@ -1,5 +1,6 @@
 """Opens the log of a cluster where its description says that it is, and the way for heartbeats beside it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from durable_sessions.log.bucket import BucketSlots
 from durable_sessions.log.nats.slots import NatsSlots
 from durable_sessions.log.nats.stream import stream_name
 from durable_sessions.log.nats.wire import NatsServers, NatsWire
-from durable_sessions.log.shared import SharedLog
+from durable_sessions.log.shared import SharedLog, always
 from durable_sessions.log.shared_frame import PAYLOAD_BYTES_MAX
 from durable_sessions.log.slots import Slots
 from durable_sessions.partition_id import PartitionId
@@ -112,8 +113,13 @@ class ClusterLogs:
         await slots.refresh()
         return slots
 
-    async def log(self, partition: PartitionId, heard: int = 0) -> SharedLog:
-        """Return the log of a partition, unclaimed; ``heard`` is the last position that anybody told of."""
+    async def log(
+        self, partition: PartitionId, heard: int = 0, wanted: Callable[[], bool] = always
+    ) -> SharedLog:
+        """Return the log of a partition, unclaimed; ``heard`` is the last position that anybody told of.
+
+        ``wanted`` says whether it is still to be claimed.
+        """
         slots = await self.slots(partition)
         payload_bytes_max = slots.payload_bytes_max if isinstance(slots, NatsSlots) else PAYLOAD_BYTES_MAX
         return SharedLog(
@@ -121,6 +127,7 @@ class ClusterLogs:
             self.description.lineage,
             partition.number,
             heard=heard,
+            wanted=wanted,
             payload_bytes_max=payload_bytes_max,
             proof_seconds=self.timing.proof,
         )

@@ -20,7 +20,7 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.bucket.probe import probe
 from durable_sessions.clock import SystemClock
-from durable_sessions.cluster.assignment import assign
+from durable_sessions.cluster.assignments import Assignments
 from durable_sessions.cluster.heartbeat import NodeHeartbeat, PartitionBeat
 from durable_sessions.cluster.members import SKEW_SECONDS_MAX, ClusterMembers
 from durable_sessions.cluster.placement import NO_PLACEMENT, ClusterPlacement, Placements
@@ -165,9 +165,12 @@ class ClusterNode:
         self._births = 0
         self._last_front: Application | None = None
         self._route = self._router()
+        shared = [number for number in self.partitions if number != SYSTEM]
+        light = [number for number in self.partitions if number == SYSTEM]
+        self._assignments = Assignments(shared, light)
         self._assigned: dict[int, str] = {}
         self._names: tuple[str, ...] = ()
-        self._names_since = boottime()
+        self._names_since = self._awake_at = boottime()
         self._moving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
@@ -248,10 +251,12 @@ class ClusterNode:
             supervisor.start("rates", self._rates.run)
             self.keys.follow()
         await self._channel.open(self._hear_told)
+        self._awake_at = boottime()
         self._tasks = [
             asyncio.create_task(run(), name=name)
             for name, run in (
                 ("heartbeats", self._beat_forever),
+                ("pauses", self._watch_pauses_forever),
                 ("succession", self._decide_forever),
                 ("log configuration", self._check_forever),
                 ("placement", self._read_placement_forever),
@@ -477,25 +482,20 @@ class ClusterNode:
         return sorted(self.partitions, key=lambda number: (number != SYSTEM, number))
 
     async def _assign(self) -> None:
-        """Compute who should own what; in a thread, for with a thousand nodes it takes a while."""
+        """Note who should own what."""
         eligible = self.members.eligible(boottime())
         names = tuple(sorted(eligible))
         if names != self._names:
             self._names, self._names_since = names, boottime()
-        owners = await asyncio.to_thread(self._assignment, names)
+        owners = await self._assignments.owners(names, self.placement.wishes)
         self._assigned = {number: eligible[name].node for number, name in owners.items()}
-
-    def _assignment(self, names: tuple[str, ...]) -> dict[int, str]:
-        shared = [number for number in self.partitions if number != SYSTEM]
-        light = [number for number in self.partitions if number == SYSTEM]
-        return assign(shared, names, self.placement.wishes, light=light)
 
     async def _successor(self, partition: int) -> NodeHeartbeat | None:
         """Return who should own a partition if this node did not."""
         eligible = self.members.eligible(boottime())
-        names = tuple(sorted(name for name, beat in eligible.items() if beat.node != self.id))
-        name = (await asyncio.to_thread(self._assignment, names)).get(partition)
-        return None if name is None else eligible[name]
+        others = {name: beat for name, beat in eligible.items() if beat.node != self.id}
+        owners = await self._assignments.owners(tuple(sorted(others)), self.placement.wishes)
+        return others[owners[partition]] if owners else None
 
     async def _look_at_tails(self) -> None:
         """Note where logs end whose owner is silent: when one was last seen to grow counts."""
@@ -522,6 +522,16 @@ class ClusterNode:
         if step is Step.CLAIM:
             self._taking[number] = asyncio.create_task(self._own(number), name="ownership")
 
+    async def _watch_pauses_forever(self) -> None:
+        """Listen anew after a pause of this process: others look dead that were only not heard meanwhile."""
+        while True:
+            await asyncio.sleep(self._timing.beat)
+            now = boottime()
+            if now - self._awake_at >= self._timing.suspect:
+                for succession in self._successions.values():
+                    succession.listen_again(now)
+            self._awake_at = now
+
     async def _read_placement_forever(self) -> None:
         while True:
             await asyncio.sleep(self._timing.beat)
@@ -536,7 +546,16 @@ class ClusterNode:
     # Owning -----------------------------------------------------------------------------
 
     async def _open_log(self, partition: PartitionId) -> MeasuredLog:
-        return await self._logs.log(partition, self.members.tail(partition.number))
+        number = partition.number
+        return await self._logs.log(partition, self.members.tail(number), lambda: self._is_wanted(number))
+
+    def _is_wanted(self, number: int) -> bool:
+        """Say whether this node is still to claim a partition: that was decided some time ago."""
+        now = boottime()
+        if self.draining or now - self._awake_at >= self._timing.suspect:
+            return False
+        assigned = self._assigned.get(number)
+        return self._successions[number].is_wanted(self.members, assigned, now)
 
     async def _own(self, number: int) -> None:
         """Take a partition over, answer for it until it is lost or given up."""
@@ -636,17 +655,13 @@ class ClusterNode:
         """Return the partitions to be ready for, and the manifests that their owners have told of."""
         now = boottime()
         found: dict[PartitionId, int] = {}
-        after: dict[str, dict[int, str]] = {}
-        eligible = self.members.eligible(now)
+        names, wishes = tuple(sorted(self.members.eligible(now))), self.placement.wishes
         for number, partition in self.partitions.items():
             owner = self.members.owner(number, now)
             if owner is None or owner.beat.node == self.id or number in self._taking:
                 continue
-            name = owner.beat.name
-            if name not in after:
-                others = tuple(sorted(other for other in eligible if other != name))
-                after[name] = await asyncio.to_thread(self._assignment, others)
-            is_next = after[name].get(number) == self.name or owner.partition.moving_to == self.id
+            inherited = await self._assignments.inherited(names, wishes, self.name, owner.beat.name)
+            is_next = number in inherited or owner.partition.moving_to == self.id
             if is_next and not self.draining:
                 found[partition] = owner.partition.catalog
         return found

@@ -128,6 +128,25 @@ def test_a_release_before_a_later_claim_counts_no_more(world: World) -> None:
     assert world.members.released(PARTITION, world.now) is None
 
 
+def test_a_claim_that_was_delayed_is_wanted_no_more_when_others_are_entitled(world: World) -> None:
+    def wanted(assigned: str = "a") -> bool:
+        return world.succession.is_wanted(world.members, assigned, world.now)
+
+    world.now += 100
+    assert [world.step(), world.step()] == [Step.WAIT, Step.CLAIM]
+    assert wanted()
+    assert not wanted("b")
+    world.hear("b", owns=True, epoch=7)
+    assert not wanted()
+    world.hear("b", epoch=7, tail=9, released_to="c")
+    world.hear("c")
+    assert not wanted(), "it waits for the one to whom it was released"
+    world.now += RELEASE_SECONDS_MAX
+    assert wanted()
+    world.hear("b", epoch=10, tail=12, released_to="a")
+    assert wanted("b"), "a promise counts more than who should own it"
+
+
 def test_an_owner_that_was_seen_silent_for_long_enough_is_not_waited_for(world: World) -> None:
     world.succession.saw_tail(9, 1000.0)
     world.succession.saw_tail(9, 1002.0)
