@@ -106,3 +106,50 @@ def test_the_command_line_reads_and_takes_back(running: BackgroundServer, sdk: C
     assert SCOPE in ds.run("memory", "scopes").stdout
     assert ds.run("memory", "get", "project:none").stdout == ""
     ds.run("memory", "get", "nonsense", status=2)
+
+
+def test_the_command_line_recalls_and_remembers(running: BackgroundServer, sdk: Client) -> None:
+    session = sdk.sessions.create("s")
+    session.append({"type": "note", "id": "n"})
+    ds = Commands(running.url)
+    learned = (
+        "memory",
+        "remember",
+        "s",
+        SCOPE,
+        "sum=off by one",
+        "--why",
+        "failed_attempt",
+        "--because",
+        "n",
+    )
+    sure = ("--kind", "failure_pattern", "--confidence", "0.5", "--id", "w-1")
+    assert ds.json(*learned, *sure)["session"] == "s"
+    assert ds.run(*learned, *sure).exit_code == 0, "again, it changes nothing"
+    ds.run(
+        "memory", "remember", "s", SCOPE, "tries:=3", "--why", "reflection", "--because", "n", "--id", "w-2"
+    )
+    told = ds.json("memory", "recall", "s", SCOPE, "-q", "off by one", "--influence", "planning")
+    (entry,) = told["data"]
+    assert (entry["value"], entry["kind"], entry["confidence"]) == ("off by one", "failure_pattern", 0.5)
+    assert (told["event"]["influence"], told["event"]["at"]) == ("planning", 2)
+    done = ds.run("memory", "recall", "s", SCOPE, "--key", "tries", "--workflow", "nightly")
+    assert ("3" in done.stdout, "recorded as " in done.stderr) == (True, True)
+    assert ds.json("memory", "recall", "s", SCOPE, "--key", "none")["data"] == []
+    *_, last = session.events()
+    assert (last["type"], last["key"], last["returned"]) == ("ds.memory.read", "none", [])
+    kinds = [line["type"] for line in ds.lines("memory", "log", SCOPE, "--json")]
+    assert kinds == ["written", "written", "read", "read", "read"]
+
+
+def test_the_command_line_wants_evidence_that_is_there(running: BackgroundServer, sdk: Client) -> None:
+    sdk.sessions.create("s")
+    ds = Commands(running.url)
+    learned = ("memory", "remember", "s", SCOPE, "sum=1", "--why", "validation")
+    assert "--because" in ds.run(*learned, status=2).stderr
+    assert "ds events s" in ds.run(*learned, "--because", "nothing", status=3).stderr
+    absent = f"sha256:{'0' * 64}"
+    assert "artifact put" in ds.run(*learned, "--because", absent, status=3).stderr
+    assert "planning" in ds.run("memory", "recall", "s", SCOPE, "--influence", "planing", status=2).stderr
+    assert ds.run("memory", "recall", "none", SCOPE, status=3).stdout == ""
+    ds.run("memory", "recall", "s", SCOPE, "-q", "a", "--key", "b", status=2)

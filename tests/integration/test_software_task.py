@@ -9,7 +9,8 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,9 @@ class HttpFace:
         found = self.ask("POST", f"/sessions/{session}/recall", json=body, headers=headers)
         return list(found["data"])
 
+    def remember(self, session: str, write: Event, epoch: int) -> None:
+        self.append(session, write, epoch=epoch)
+
     def judge(self, session: str, result: Result, evidence: str, sandbox: str, folder: Path) -> None:
         log = self.store(result.stdout.encode())
         attached = {"type": "ds.artifact", "id": "judged", "sha256": log, "name": "log", "role": "test_log"}
@@ -322,21 +326,33 @@ class CommandFace:
         self._ds.run("release", session, "--epoch", str(epoch), "--principal", "coder")
 
     def append(self, session: str, *events: Event, epoch: int | None = None, who: str = "coder") -> None:
+        with self._under_lease(session, epoch):
+            self._ds.run("append", session, *(json.dumps(one) for one in events), "--principal", who)
+
+    @contextmanager
+    def _under_lease(self, session: str, epoch: int | None) -> Iterator[None]:
+        """Set what ``ds wake`` gives the commands that it runs."""
         with self._patch.context() as patch:
             if epoch is not None:
                 patch.setenv("DURABLE_SESSIONS_EPOCH", str(epoch))
                 patch.setenv("DURABLE_SESSIONS_SESSION", session)
-            self._ds.run("append", session, *(json.dumps(one) for one in events), "--principal", who)
+            yield
 
     def store(self, data: bytes) -> str:
         return str(self._ds.run("artifact", "put", "-", given=data).stdout.strip())
 
     def recall(self, session: str, words: str, epoch: int | None = None) -> list[Event]:
-        at, found = len(self.history()), self._ds.lines("memory", "get", SCOPE, "--query", words, "--json")
-        returned = [{"id": one["id"], "session": one["session"]} for one in found]
-        read = {"type": "ds.memory.read", "scope": SCOPE, "at": at, "returned": returned}
-        self.append(session, {**read, "query": words, "influence": "planning"}, epoch=epoch)
-        return found
+        chosen = ("--query", words, "--influence", "planning", "--principal", "coder")
+        with self._under_lease(session, epoch):
+            return list(self._ds.json("memory", "recall", session, SCOPE, *chosen)["data"])
+
+    def remember(self, session: str, write: Event, epoch: int) -> None:
+        words = ("--why", write["why"], "--kind", write["kind"], "--because", write["refs"][0]["id"])
+        who = ("--id", write["id"], "--principal", "coder")
+        with self._under_lease(session, epoch):
+            self._ds.run(
+                "memory", "remember", session, SCOPE, f"{write['key']}={write['value']}", *words, *who
+            )
 
     def judge(self, session: str, result: Result, evidence: str, sandbox: str, folder: Path) -> None:
         with self._patch.context() as patch:
@@ -405,7 +421,8 @@ def test_by_plain_means(
         "refs": [{"rel": "because", "id": "first-test-result"}],
     }
     routed = {"type": "ds.routed", "to": "judge", "reason": "Verify it."}
-    face.append("issue-7", written, routed, epoch=epoch)
+    face.remember("issue-7", written, epoch)
+    face.append("issue-7", routed, epoch=epoch)
     face.release("issue-7", epoch)
     judged(face, "issue-7", repository, "first")
     face.fork("issue-7", "issue-7-again", start)

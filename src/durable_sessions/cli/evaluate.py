@@ -1,17 +1,16 @@
 """``durable-sessions evaluate``: judge a feature of a session."""
 
 import hashlib
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import click
 
-from durable_sessions.cli.advice import command_line, server_words
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.missing_evidence import without_evidence
 from durable_sessions.cli.option_types import Number, OneOf, Pair, WholeNumber
 from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
@@ -22,7 +21,6 @@ from durable_sessions.rendering.text import one_line
 
 _WHOLE = "-"
 _VERDICTS = ("pass", "fail", "inconclusive")
-_REF = re.compile(r"refs\[(\d+)\]")
 _ARTIFACT = "sha256:"
 _SHELL = "/bin/sh"
 LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -115,24 +113,8 @@ def evaluate(
         with connection.writing(target.id):
             done = target.append(event)
     except BadRequestError as error:
-        raise _without_evidence(connection, target.id, event, error) from error
+        raise without_evidence(connection, target.id, event, error) from error
     appended(output, target, done, _said(feature, verdict, ran, exit_code))
-
-
-def _without_evidence(
-    connection: ServerConnection, session: str, event: dict[str, Any], error: BadRequestError
-) -> Exception:
-    """Return what to say of evidence that is not there; any other refusal as it is."""
-    place = _REF.fullmatch(str(error.details.get("path")))
-    if error.code != "unresolved_reference" or place is None:
-        return error
-    named = event["refs"][int(place[1])]
-    events = connection.command("events", session, "--tail", "5")
-    given = f"--{named['rel']} {named['id']}"
-    if named["id"].startswith(_ARTIFACT):
-        put = command_line(["artifact", "put", "FILE", *server_words(click.get_current_context())])
-        return MissingError(f"{given}: there is no such artifact. Store it first with: {put}", error.code)
-    return MissingError(f"{given}: {session} has no such event. See its last ones with: {events}", error.code)
 
 
 def _feature(session: str, outcome: dict[str, Any] | None, wanted: str) -> dict[str, Any]:
