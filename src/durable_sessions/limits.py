@@ -138,9 +138,11 @@ class Limits:
     rate_tell_seconds: float = 0.5
     # Without having heard of one of the others for so long, a worker admits only its part of a rate.
     rate_heard_seconds_max: float = 3.0
-    # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes).
+    # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes; in a
+    # cluster at most 8 MiB, so that a take-over replays little).
     flush_bytes_max: int = 32 * MIB
-    # Changes that are moved at a time, each of which may be of a stream of its own.
+    # Changes that are moved at a time, and how many may wait before that (in a cluster 40,000); each may be
+    # of a stream of its own.
     flush_effects_max: int = 65_536
     # How long to wait after a flush that failed.
     flush_retry_seconds: float = 2.0

@@ -42,8 +42,12 @@ class Settings:
         "",
         "Where flushed data goes: a directory, s3://name/prefix, gs://… or az://…; if empty, data/bucket.",
     )
-    flush_bytes: int = _setting(DEFAULT_LIMITS.flush_bytes_max, "Flush when this much waits in the log.")
-    flush_seconds: float = _setting(60.0, "Flush when something has waited in the log for this long.")
+    flush_bytes: int = _setting(
+        DEFAULT_LIMITS.flush_bytes_max, "Flush when this much waits in the log; in a cluster 8 MiB at most."
+    )
+    flush_seconds: float = _setting(
+        60.0, "Flush when something has waited in the log for this long; in a cluster 60 at most."
+    )
     unflushed_bytes: int = _setting(
         DEFAULT_LIMITS.unflushed_bytes_max, "Refuse appends when this much waits because the bucket is away."
     )

@@ -56,6 +56,7 @@ from durable_sessions.log.shared import boottime
 from durable_sessions.node.beat_relay import BEATS, BeatRelay
 from durable_sessions.node.catalog_shadows import CatalogShadows
 from durable_sessions.node.cluster_keys import derived, share_signing_keys
+from durable_sessions.node.cluster_limits import cluster_limits, cluster_settings
 from durable_sessions.node.cluster_logs import ClusterLogs
 from durable_sessions.node.cluster_operations import ClusterOperations
 from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
@@ -87,8 +88,6 @@ from durable_sessions.streams.outbox import OwedRecord
 
 logger = structlog.get_logger(__name__)
 
-BATCH_BYTES_MAX = 1024 * 1024
-"""Small appends wait behind a batch of at most this many bytes."""
 CHECK_SECONDS = 60.0
 """How often the configuration of the logs is compared with what it must be."""
 PLACEMENT_SECONDS = 5.0
@@ -117,7 +116,7 @@ class ClusterNode:
         ids: Ids,
         address: TcpAddress,
     ) -> None:
-        self._settings = settings
+        self._settings = settings = cluster_settings(settings)
         self._logs = logs
         self._layout = layout
         self.partitions = {one.number: one for one in layout.all}
@@ -135,8 +134,7 @@ class ClusterNode:
         self.placement: ClusterPlacement = NO_PLACEMENT
         self._secret = derived(settings.cluster_secret, "links")
         self._fingerprint = fingerprint(settings, derived(settings.cluster_secret, "settings"))
-        limits = replace(limits, batch_bytes_max=min(limits.batch_bytes_max, BATCH_BYTES_MAX))
-        self._process = self._parts(limits.divided(1, layout.partitions), ids)
+        self._process = self._parts(cluster_limits(limits).divided(1, layout.partitions), ids)
         limits = self._limits = self._process.limits
         self.owned: dict[int, OwnedPartition] = {}
         self._taking: dict[int, asyncio.Task[None]] = {}

@@ -17,17 +17,18 @@ class UnflushedBatch(NamedTuple):
 
 
 class FlushBacklog:
-    """Unflushed batches, oldest first; appends are shed when their size, ``bytes_held``, is too large."""
+    """Unflushed batches, oldest first: ``bytes_held`` and ``effects_held`` are what is in all of them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._batches: deque[UnflushedBatch] = deque()
-        self.bytes_held = 0
+        self.bytes_held = self.effects_held = 0
 
     def add(self, position: int, size: int, effects: int) -> None:
         """Add a batch that has become durable."""
         self._batches.append(UnflushedBatch(position, size, effects, self._clock.now_ms()))
         self.bytes_held += size
+        self.effects_held += effects
 
     @property
     def oldest(self) -> UnflushedBatch | None:
@@ -38,6 +39,10 @@ class FlushBacklog:
     def newest(self) -> UnflushedBatch | None:
         """The batch that became durable last; None if there is none."""
         return self._batches[-1] if self._batches else None
+
+    def fills_a_flush(self, limits: Limits) -> bool:
+        """Say whether as much waits as one flush takes."""
+        return self.bytes_held >= limits.flush_bytes_max or self.effects_held >= limits.flush_effects_max
 
     def flush_end(self, limits: Limits) -> int | None:
         """Return the position up to which the next flush goes; None if there is no batch.
@@ -56,4 +61,6 @@ class FlushBacklog:
     def flushed(self, through: int) -> None:
         """Drop the batches up to a position: they are in the bucket."""
         while self._batches and self._batches[0].position <= through:
-            self.bytes_held -= self._batches.popleft().size
+            batch = self._batches.popleft()
+            self.bytes_held -= batch.size
+            self.effects_held -= batch.effects

@@ -92,7 +92,7 @@ class Flusher:
         longest_ms = min(self._flush_ms, self._era_ms) if self._partition.crowded(2) else self._flush_ms
         # If the clock was set back, the age is unknown: flush then as well.
         in_time = 0 <= waited_ms < longest_ms
-        return not in_time or self._backlog.bytes_held >= self._limits.flush_bytes_max
+        return not in_time or self._backlog.fills_a_flush(self._limits)
 
     async def _run(self) -> None:
         pause = _POLL_SECONDS

@@ -38,11 +38,31 @@ def test_a_flush_takes_what_fits_and_at_least_one_batch(
     assert backlog(*batches).flush_end(LIMITS) == through
 
 
+@pytest.mark.parametrize(
+    ("batches", "fills"),
+    [
+        ((), False),
+        (((60, 1), (39, 1)), False),
+        (((60, 1), (40, 1)), True),
+        (((1, 5), (1, 4)), False),
+        (((1, 5), (1, 5)), True),
+    ],
+    ids=["none", "bytes-below", "bytes", "effects-below", "effects"],
+)
+def test_a_flush_is_due_when_as_much_waits_as_it_takes(
+    batches: tuple[tuple[int, int], ...], *, fills: bool
+) -> None:
+    waiting = backlog(*batches)
+    assert waiting.fills_a_flush(LIMITS) is fills
+    waiting.flushed(20)
+    assert not waiting.fills_a_flush(LIMITS)
+
+
 def test_what_was_flushed_no_longer_counts() -> None:
     waiting = backlog((10, 1), (20, 1), (30, 1))
-    assert waiting.bytes_held == 60
+    assert (waiting.bytes_held, waiting.effects_held) == (60, 3)
     waiting.flushed(40)
-    assert waiting.bytes_held == 30
+    assert (waiting.bytes_held, waiting.effects_held) == (30, 1)
     assert waiting.oldest == waiting.newest == UnflushedBatch(60, 30, 1, 1_000)
 
 
