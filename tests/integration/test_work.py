@@ -441,6 +441,17 @@ async def test_nobody_imports_a_verdict_or_a_way_round_a_stop(api: httpx2.AsyncC
     assert "imported_untrusted" in [one["code"] for one in now["warnings"]], "ds.odd has no meaning"
 
 
+@pytest.mark.parametrize("mark", ["trusted", "untrusted"])
+async def test_who_claims_that_his_work_was_imported_is_its_generator_all_the_same(
+    api: httpx2.AsyncClient, mark: str
+) -> None:
+    await api.put("/sessions/s", json={"outcome": OUTCOME})
+    await send(api, {"type": "agent.message", "content": "done", "imported": mark})
+    assert (await state(api))["generators"] == ["local"]
+    (_, event) = await read(api, "s")
+    assert "imported" not in event
+
+
 async def test_a_handoff_is_bounded(tmp_path: Path) -> None:
     limits = replace(DEFAULT_LIMITS, handoff_bytes_max=5_000, init_script_bytes_max=10)
     async with (

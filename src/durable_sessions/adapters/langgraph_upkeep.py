@@ -12,10 +12,10 @@ from durable_sessions.adapters._plans import Plan
 from durable_sessions.adapters.langgraph_records import StoredCheckpoint
 from durable_sessions.client.encoding import encode
 from durable_sessions.client.errors import NotFoundError
+from durable_sessions.server_members import SET_BY_SERVER
 
 PRUNED = "langgraph.pruned"
 _SLOTS_PER_EVENT = 8
-_STORED_MEMBERS = frozenset({"offset", "created_at", "actor", "processed_at", "request_key", "id"})
 
 
 def copy(source: str, target: str, metadata: Mapping[str, Any]) -> Plan[None]:
@@ -33,7 +33,7 @@ def copy(source: str, target: str, metadata: Mapping[str, Any]) -> Plan[None]:
     lacking: dict[str, dict[str, Any]] = {}
     for name, event in held.events.items():
         if name not in there and event.id not in lacking:
-            lacking[event.id] = {key: value for key, value in event.items() if key not in _STORED_MEMBERS}
+            lacking[event.id] = {key: value for key, value in event.items() if key not in SET_BY_SERVER}
     for batch in batches((yield from encoded(lacking.values()))):
         yield from requests.append(target, batch)
 

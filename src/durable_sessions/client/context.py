@@ -9,6 +9,7 @@ import httpx2
 from durable_sessions.client import encoding
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import json_of, offset_text, session_path
+from durable_sessions.server_members import SERVER_MEMBERS
 
 CALLS = frozenset({"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"})
 RESULTS = frozenset(
@@ -132,12 +133,8 @@ def _said(item: dict[str, Any]) -> tuple[str, list[Block]]:
     role = "assistant" if kind.startswith("agent.") else "user"
     if kind in ("user.message", "agent.message"):
         return role, _blocks(event.get("content", []))
-    own = {name: value for name, value in event.items() if name not in _ADDED}
+    own = {name: value for name, value in event.items() if name not in SERVER_MEMBERS}
     return role, [_text(_plain(own))]
-
-
-_ADDED = frozenset({"id", "offset", "created_at", "processed_at", "actor"})
-"""What the server puts in front of every event."""
 
 
 def _blocks(content: Any) -> list[Block]:

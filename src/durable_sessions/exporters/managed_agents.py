@@ -5,7 +5,7 @@ are stored, but
 
 - only of the types that Managed Agents knows; ``omitted`` has the number of all others, by type;
 - members are made to fit what the SDKs' types promise, see ``managed_shapes``;
-- the members of this server (``offset``, ``created_at``, ``actor``) are left out.
+- the members of this server (``offset``, ``created_at``, ``actor`` and the like) are left out.
 """
 
 from collections import Counter
@@ -19,8 +19,9 @@ from durable_sessions.rendering.events import Event, decode, encode, encode_whol
 from durable_sessions.rendering.human_times import moment
 from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.text import one_line
+from durable_sessions.server_members import SERVER_MEMBERS
 
-_OWN = frozenset({"offset", "created_at", "actor", "request_key"})
+_OWN = SERVER_MEMBERS - {"id", "processed_at"}
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 

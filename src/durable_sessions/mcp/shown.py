@@ -10,21 +10,10 @@ from typing_extensions import TypedDict
 from durable_sessions.client.event import Event
 from durable_sessions.mcp.options import TEXT_CHARACTERS_MAX, PastOptions
 from durable_sessions.redaction import Redactor
+from durable_sessions.server_members import SERVER_MEMBERS
 
 T = TypeVar("T")
-_ENVELOPE = frozenset(
-    (
-        "id",
-        "type",
-        "offset",
-        "created_at",
-        "original_created_at",
-        "processed_at",
-        "actor",
-        "search",
-        "added_for_pair",
-    )
-)
+_NOT_IN_BODY = SERVER_MEMBERS | {"type", "search", "added_for_pair"}
 _CHARACTER_BYTES_MAX = 7
 """What a character takes at most, which may be an escape in a text of JSON that stands in JSON itself."""
 _FRAME_BYTES = 400
@@ -82,7 +71,7 @@ class Shown:
         return _json(self._body(event))
 
     def _body(self, event: Event) -> dict[str, Any]:
-        return {name: self.clean(value) for name, value in event.items() if name not in _ENVELOPE}
+        return {name: self.clean(value) for name, value in event.items() if name not in _NOT_IN_BODY}
 
     def parts(self, text: str) -> list[str]:
         """Return a text in parts, each of which fits into one answer as a JSON string."""

@@ -8,7 +8,6 @@ from durable_sessions.rendering import lenses, markup, result_markup, tools, wor
 from durable_sessions.rendering.content import Part, Preformatted, Prose, parts_of, text_of
 from durable_sessions.rendering.events import (
     CALLS,
-    SERVERS_MEMBERS,
     Event,
     call_of,
     happened_ms,
@@ -18,6 +17,7 @@ from durable_sessions.rendering.events import (
 )
 from durable_sessions.rendering.text import one_line, pretty
 from durable_sessions.rendering.usage import cost_of
+from durable_sessions.server_members import SERVER_MEMBERS
 
 
 class EntryRole(StrEnum):
@@ -291,8 +291,11 @@ def _other(event: Event) -> TranscriptEntry:
     )
 
 
+_NOT_SHOWN = SERVER_MEMBERS | {"type"}
+
+
 def _own(event: Event) -> Iterator[Part]:
-    rest = {name: value for name, value in event.items() if name not in SERVERS_MEMBERS}
+    rest = {name: value for name, value in event.items() if name not in _NOT_SHOWN}
     for name in ("content", "text", "message", "summary"):
         if isinstance(rest.get(name), str | list) and rest[name]:
             yield from parts_of(rest.pop(name), prose=True)

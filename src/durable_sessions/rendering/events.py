@@ -22,10 +22,6 @@ RESULTS = {
     "user.custom_tool_result": "custom_tool_use_id",
 }
 """Results of tool calls, and the member that names the event of the call."""
-SERVERS_MEMBERS = frozenset(
-    {"id", "type", "offset", "created_at", "processed_at", "actor", "original_created_at", "request_key"}
-)
-"""Members that say where an event is from, not what happened."""
 
 _DECODER = msgspec.json.Decoder()
 _OFFSET = re.compile(r"[0-9]{16}_([0-9]{16})", re.ASCII)

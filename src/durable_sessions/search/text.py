@@ -8,6 +8,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.rendering import lenses
 from durable_sessions.rendering.excerpts import without_markup
+from durable_sessions.server_members import SERVER_MEMBERS
 from durable_sessions.times import parse_rfc3339
 
 TEXT_CHARACTERS_MAX = 256 * 1024
@@ -46,24 +47,10 @@ class Searchable(NamedTuple):
 
 _EVENT = msgspec.json.Decoder(dict[str, Any])
 
-_SERVERS = frozenset(
-    (
-        "id",
-        "offset",
-        "created_at",
-        "processed_at",
-        "actor",
-        "original_offset",
-        "original_created_at",
-        "original_processed_at",
-        "original_actor",
-        "request_key",
-        "type",
-    )
-)
-"""Members that the server sets, and the type: not text."""
+_NO_TEXT = SERVER_MEMBERS | {"type"}
+_NO_TEXT_OF_WORK = _NO_TEXT | {"refs"}
 
-_FORMAL = _SERVERS | {
+_FORMAL = _NO_TEXT | {
     "agent",
     "budget",
     "cache_control",
@@ -75,6 +62,7 @@ _FORMAL = _SERVERS | {
     "evaluation",
     "media_type",
     "model_usage",
+    "refs",
     "role",
     "signature",
     "stats",
@@ -99,6 +87,7 @@ _TOOL_TYPES = (
 )
 _CALL_IDS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
 _IMPORT_RECORD = "import.record"
+_WORK = "ds."
 _WRITTEN = "ds.memory.written"
 _KEPT = ("source_record", "source_text")
 """Members with the record of another tool that became no event of its own."""
@@ -182,7 +171,7 @@ def _text(members: dict[str, Any], kind: str) -> str:
     if is_known:
         collected.formal(members)
     else:
-        collected.members(members, _SERVERS)
+        collected.members(members, _NO_TEXT_OF_WORK if kind.startswith(_WORK) else _NO_TEXT)
     text = "\n".join(collected.strings)[:TEXT_CHARACTERS_MAX]
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 

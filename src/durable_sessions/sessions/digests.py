@@ -11,16 +11,23 @@ from hashlib import blake2b
 
 import msgspec
 
+from durable_sessions.server_members import SERVER_MEMBERS
 from durable_sessions.sessions import tombstones
 from durable_sessions.sessions.json_members import Member, members
-from durable_sessions.sessions.original_members import RESERVED
 
 ERASED = -2
 """The digest of an event that was erased: nobody knows what it was, so every repeat counts as the same."""
-_SET = frozenset({"id", "request_key", "imported", *RESERVED, *(f"original_{name}" for name in RESERVED)})
 _DEFINES = "user.define_outcome"
 _COMPLETED = frozenset({"outcome_id", "max_iterations"})
-_MARKS = (b'"request_key"', b'"imported"', b'"original_', b'"outcome_id"', b'"max_iterations"', b"\\u")
+_MARKS = (
+    b'"request_key"',
+    b'"imported"',
+    b'"ref_incarnations"',
+    b'"original_',
+    b'"outcome_id"',
+    b'"max_iterations"',
+    b"\\u",
+)
 """If none of these occurs after the server's members, everything after them counts: no parsing needed."""
 _FRONT = re.compile(
     rb'\{"id":"[^"\\]+",(?:"request_key":"[^"]*",)?"offset":"[0-9_]+","created_at":"[^"]+",'
@@ -30,7 +37,7 @@ _FRONT = re.compile(
 
 def of_sent(sent: Iterable[Member]) -> int:
     """Return the digest of an event from its members; it is never 0."""
-    counted = [one for one in sent if one.key not in _SET]
+    counted = [one for one in sent if one.key not in SERVER_MEMBERS]
     if any(one.key == "type" and _text(one.value) == _DEFINES for one in counted):
         counted = [one for one in counted if one.key not in _COMPLETED or not _may_be_added(one)]
     return _digest(b",".join([one.raw_key + b":" + one.value for one in counted]))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -13,12 +13,12 @@ from durable_sessions import lenient
 from durable_sessions.errors import DurableSessionsError, EventTooLargeError, InvalidEventError
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
+from durable_sessions.server_members import RESERVED
 from durable_sessions.sessions import digests, original_members, slots
 from durable_sessions.sessions.graph import strict
 from durable_sessions.sessions.graph.schemas import Imported, StrictEvent
 from durable_sessions.sessions.json_members import Member, members
 from durable_sessions.sessions.memory.recording import MemoryIntent
-from durable_sessions.sessions.original_members import RESERVED
 from durable_sessions.sessions.slots import SlotWish
 from durable_sessions.streams import messages
 
@@ -44,6 +44,7 @@ class _Envelope(msgspec.Struct):
     created_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     processed_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     actor: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    imported: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     source: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     slot: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     slot_prefix: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -59,6 +60,7 @@ class _Envelope(msgspec.Struct):
             and self.processed_at is unset
             and self.offset is unset
             and self.actor is unset
+            and self.imported is unset
         )
 
 
@@ -360,14 +362,17 @@ def _without_reserved(sent: list[Member], index: int) -> list[Member]:
         if member.key in RESERVED:
             name = f"original_{member.key}"
             kept.append(Member(name, f'"{name}"'.encode(), member.value))
-        elif member.key != "id" and not _is_request_key(member):
+        elif member.key != "id" and not _is_mark(member):
             kept.append(member)
     return kept
 
 
-def _is_request_key(member: Member) -> bool:
-    """Say whether this is the mark that a server put on the first event of a request."""
-    return member.key == "request_key" and _REQUEST_KEY.fullmatch(member.value) is not None
+def _is_mark(member: Member) -> bool:
+    """Say whether this is a mark that only a server puts on an event: of a request, or of an import."""
+    if member.key == "request_key":
+        return _REQUEST_KEY.fullmatch(member.value) is not None
+    # It may be written with escapes of its letters; folds would read it all the same.
+    return member.key == "imported" and lenient.text(msgspec.Raw(member.value)) in get_args(Imported)
 
 
 def _without_unusable_outcome(rest: bytes) -> bytes:

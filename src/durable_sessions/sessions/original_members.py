@@ -11,12 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.server_members import ORIGINALS
 from durable_sessions.sessions.json_members import Member
 from durable_sessions.times import parse_rfc3339
 
-RESERVED = ("offset", "created_at", "processed_at", "actor")
-"""Members that the server sets."""
-ORIGINALS = tuple(f"original_{name}" for name in RESERVED)
 _TIMES = ("original_created_at", "original_processed_at")
 _COPIED_TIMES = {"created_at", "processed_at"}
 

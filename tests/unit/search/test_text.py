@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_sessions.search.text import TEXT_CHARACTERS_MAX, Searchable, searchable
+from durable_sessions.server_members import SERVER_MEMBERS
 
 SERVERS = {
     "id": "sevt_secretid",
@@ -121,6 +122,18 @@ def test_roles(kind: str, role: str | None) -> None:
 def test_a_type_of_ones_own_may_say_its_role_and_is_text_throughout() -> None:
     found = read(type="chat", role="assistant", said={"deep": ["one", {"id": "two"}]}, exit_code=137)
     assert found == Searchable("assistant\none\ntwo\n137", "chat", None, "agent", False)
+
+
+def test_what_the_server_sets_is_no_text() -> None:
+    set_by_server = dict.fromkeys(SERVER_MEMBERS, "server")
+    for kind in ("note", "ds.fact", "user.message", "agent.tool_use"):
+        assert read(**{**set_by_server, "type": kind, "content": "said"}).text == "said"
+
+
+def test_refs_are_ids_and_no_text() -> None:
+    refs = [{"rel": "because", "id": "sevt_1", "session": "other"}]
+    assert read(type="ds.fact", key="k", value="v", refs=refs).text == "k\nv"
+    assert read(type="agent.message", content="said", refs=refs).text == "said"
 
 
 def test_what_the_session_knows_of_itself_is_no_text() -> None:

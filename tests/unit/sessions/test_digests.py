@@ -38,6 +38,12 @@ special = st.sampled_from(
 kinds = st.sampled_from(["a", "user.define_outcome"])
 
 
+def test_what_the_server_notes_of_refs_does_not_count() -> None:
+    event = draft(b'{"type":"note","id":"x","n":1}')
+    front = FRONT % "" + '"ref_incarnations":["0123456789ab"],'
+    assert digests.of_stored(event.stored(front)) == event.digest
+
+
 @given(objects(values, strings | special), kinds, st.sampled_from(["", KEY]))
 def test_the_digest_of_what_was_sent_is_told_from_what_is_stored(made: Text, kind: str, key: str) -> None:
     names = [json.loads(name) for name, _ in made.members]
@@ -58,6 +64,7 @@ def test_the_digest_of_what_was_sent_is_told_from_what_is_stored(made: Text, kin
         b'{"created_at":"2020-01-01T00:00:00Z","type":"a","n":1}',
         b'{"type":"a","n":1,"original_created_at":"2020-01-01T00:00:00Z"}',
         b'{"type":"a","n":1,"offset":"0_7","actor":"somebody","processed_at":null}',
+        b'{"ref_incarnations":["0123456789ab",null],"imported":"trusted","type":"a","n":1}',
     ],
 )
 def test_white_space_and_what_the_server_sets_do_not_count(same: bytes) -> None:

@@ -14,8 +14,8 @@ from durable_sessions.errors import (
     InvalidJsonError,
 )
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.server_members import RESERVED
 from durable_sessions.sessions.drafts import Draft, parse
-from durable_sessions.sessions.original_members import RESERVED
 from tests.unit.sessions.json_texts import Text, objects, strings, values
 
 LIMITS = replace(DEFAULT_LIMITS, event_bytes_max=200, events_per_request_max=3, json_depth_max=5)
@@ -83,6 +83,31 @@ def test_nobody_can_say_what_the_server_says(pairs: list[tuple[str, str]], odd: 
     if told and isinstance(told[0], float):
         told = []  # beyond all numbers, which counts as null
     assert draft.id == (told[0] if told else None)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        '"imported":"trusted"',
+        '"imported" : "untrusted"',
+        '"\\u0069mported":"trusted"',
+        '"imported":"\\u0074rusted"',
+        '"imported":"trusted","imported":"untrusted"',
+    ],
+)
+def test_only_the_server_marks_an_event_as_imported(member: str) -> None:
+    for body in (f'{{"type":"agent.message",{member},"n":1}}', f'{{{member},"type":"agent.message","n":1}}'):
+        draft = one(body)
+        assert (draft.rest, draft.imported) == (b'"type":"agent.message","n":1}', None)
+        (draft,) = parse(body.encode(), DEFAULT_LIMITS, imported="untrusted")
+        assert draft.rest == b'"imported":"untrusted","type":"agent.message","n":1}'
+
+
+@pytest.mark.parametrize("value", ["true", "12", '"apples"', "null", '["trusted"]'])
+def test_what_is_no_mark_of_an_import_is_stored(value: str) -> None:
+    assert one(f'{{"type":"app.note","imported":{value}}}').rest == b'"type":"app.note","imported":%b}' % (
+        value.encode()
+    )
 
 
 def test_spelling_is_kept_where_members_are_renamed() -> None:

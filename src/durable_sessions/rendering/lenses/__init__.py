@@ -11,6 +11,7 @@ from typing import Any
 
 from durable_sessions.rendering.lenses import adk, agent_framework, claude, openai, pydantic_ai
 from durable_sessions.rendering.lenses.meaning import Meaning, said
+from durable_sessions.server_members import SERVER_MEMBERS
 
 VERSION = 1
 """What indexes made of texts depend on."""
@@ -87,7 +88,7 @@ def _write(event: Mapping[str, Any]) -> dict[str, Any] | None:
     meant = _written(event)
     if meant is None:
         return None
-    kept = {name: event[name] for name in ("id", "offset", "created_at", "actor") if name in event}
+    kept = {name: value for name, value in event.items() if name in SERVER_MEMBERS}
     return {**kept, **meant}
 
 

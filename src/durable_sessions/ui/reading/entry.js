@@ -11,8 +11,8 @@ export const RESULTS = {
   "agent.mcp_tool_result": "mcp_tool_use_id", "user.custom_tool_result": "custom_tool_use_id",
 };
 const CALLS = new Set(["agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"]);
-const SERVERS_MEMBERS = new Set(["id", "type", "offset", "created_at", "processed_at", "actor", "original_created_at",
-  "request_key"]);
+const NOT_SHOWN = new Set(["id", "type", "request_key", "imported", "ref_incarnations", "offset", "created_at",
+  "processed_at", "actor", "original_offset", "original_created_at", "original_processed_at", "original_actor"]);
 const TELLING_REASONS = new Set(["requires_action", "retries_exhausted", "budget_reached", "refusal"]);
 const TELLING_STATUSES = new Set(["session.status_terminated", "session.thread_created", "session.deleted",
   "workflow_run.created"]);
@@ -186,7 +186,7 @@ function span(type, event) {
 }
 
 function other(event) {
-  const rest = Object.fromEntries(Object.entries(event).filter(([name]) => !SERVERS_MEMBERS.has(name)));
+  const rest = Object.fromEntries(Object.entries(event).filter(([name]) => !NOT_SHOWN.has(name)));
   const parts = [];
   for (const name of ["content", "text", "message", "summary"]) {
     if ((typeof rest[name] === "string" || Array.isArray(rest[name])) && rest[name].length) {
