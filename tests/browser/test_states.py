@@ -44,6 +44,47 @@ def test_no_match_says_which_filter_to_drop(opened: OpenPage, client: httpx2.Cli
     page.sees("No hits")
 
 
+def test_a_session_that_waits_has_its_title_at_every_width(opened: OpenPage, client: httpx2.Client) -> None:
+    asked = {"type": "ds.approval.requested", "question": "Ship it?", "options": ["approve", "reject"]}
+    store(client, "waiting", [*talk(20), asked], title="A title that is long enough to be cut off somewhere")
+    store(client, "idle", talk(20), title="A title that is long enough to be cut off elsewhere")
+    for width in (1440, 900, 390, 320):
+        page = opened("/?q=long enough to be cut", width)
+        page.until(
+            "document.querySelectorAll('a.session').length === 2 && document.querySelector('.dot.waits')"
+        )
+        rows = page.run(
+            "[...document.querySelectorAll('a.session')].map((row) => [...row.querySelectorAll('.dot, .title, time')]"
+            ".flatMap((one) => [one.offsetLeft, one.offsetLeft + one.offsetWidth]))"
+        )
+        assert rows[0] == rows[1], "what a session waits for moves no column"
+        dot, title, time = rows[0][:2], rows[0][2:4], rows[0][4:]
+        assert dot[1] - dot[0] == 10
+        assert title[1] - title[0] >= 130
+        assert title[1] <= time[0]
+
+
+def test_every_line_of_a_state_leads_to_its_event(opened: OpenPage, client: httpx2.Client) -> None:
+    outcome = {
+        "type": "ds.outcome.defined",
+        "features": [{"id": "f1", "text": "It is green.", "check": "make test"}],
+    }
+    again = {**outcome, "id": "again", "features": [{"id": "f1", "text": "It is green.", "check": "true"}]}
+    budget = {"type": "ds.budget.set", "id": "limit", "tool_calls": 9}
+    goal = {"type": "ds.fact", "kind": "goal", "key": "goal", "value": "Make it green."}
+    for event in (outcome, again, budget, goal):
+        answer = client.post(
+            "/v1/sessions/leads/events", json=event, headers={"Session-Principal": "planner"}
+        )
+        assert answer.status_code == 204, answer.text
+    page = opened("/sessions/leads?panel=state")
+    page.sees("0 of 9 tool calls")
+    links = "[...document.querySelectorAll('.panel %s a')].map((one) => new URL(one.href).searchParams.get('event'))"
+    assert page.run(links % ".limit") == ["limit"]
+    assert page.run(links % ".warn-text") == ["again", "again"], "beside its feature, and among the warnings"
+    assert "Facts" not in page.run("document.querySelector('.panel').innerText"), "the goal is no other fact"
+
+
 def test_what_was_erased_is_said_in_its_place(opened: OpenPage, client: httpx2.Client) -> None:
     store(client, "erased", [{"type": "user.message", "id": "secret", "content": "The password is 1234."}])
     answer = client.post("/v1/sessions/erased/redact", json={"events": ["secret"], "reason": "A secret."})

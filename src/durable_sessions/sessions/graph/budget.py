@@ -37,6 +37,7 @@ class CostLimit(msgspec.Struct, frozen=True, array_like=True):
 class Meter(msgspec.Struct, omit_defaults=True):
     """Limits, and counts since the first of them was set; ``through`` is behind the last counted event.
 
+    ``set_by`` has the event that has set each limit, as far as it was an event.
     ``cost_limits`` are those that came with the session's record, in order. Folds take them from here: no
     event tells them.
     """
@@ -52,14 +53,17 @@ class Meter(msgspec.Struct, omit_defaults=True):
     is_cost_known: bool = False
     through: int = 0
     cost_limits: list[CostLimit] = []
+    set_by: dict[str, str] = {}
 
-    def set(self, event: BudgetSet) -> None:
-        """Set or lift limits; the counts go on."""
+    def set(self, event: BudgetSet, by: str) -> None:
+        """Set or lift limits; the counts go on. ``by`` is the id of the event."""
         for measure, limit in event.limits().items():
             if limit is None:
                 self.limits.pop(measure, None)
+                self.set_by.pop(measure, None)
             else:
                 self.limits[measure] = limit
+                self.set_by[measure] = by
 
     def raises(self, event: BudgetSet) -> bool:
         """Say whether an event raises or lifts a limit, which takes a judge."""
@@ -72,6 +76,7 @@ class Meter(msgspec.Struct, omit_defaults=True):
         """Set or lift the limit on cost as the session's record says."""
         self.cost_limits.append(limit)
         self.through = max(self.through, limit.position)
+        self.set_by.pop("usd", None)
         if limit.usd is None:
             self.limits.pop("usd", None)
         else:

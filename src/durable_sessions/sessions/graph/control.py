@@ -298,7 +298,7 @@ class Control:
         meter = self.meter
         if meter is None:
             meter = self._parts[METER] = Meter(happened.at_ms)
-        meter.set(event)
+        meter.set(event, happened.id)
         self._lift_trip(meter, happened.at_ms)
 
     def _tripped(self, event: schemas.BudgetTripped, happened: Happened) -> None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from durable_sessions.schema_notes import Offset
+from durable_sessions.schema_notes import Offset, about
 from durable_sessions.sessions.graph import shown_control
 from durable_sessions.sessions.graph.budget import Meter
 from durable_sessions.sessions.graph.control import Control
@@ -117,6 +117,7 @@ class ShownBudget(msgspec.Struct):
 
     limits: dict[str, int | float]
     used: dict[str, int | float]
+    set_by: Annotated[dict[str, str], about("Which event has set a limit, if it was an event.")]
     tripped: ShownTrip | None
 
 
@@ -331,7 +332,7 @@ def _budget(control: Control, now_ms: int) -> ShownBudget | None:
     }
     trip = control.core.trip
     tripped = None if trip is None else ShownTrip(trip.limit, trip.max, trip.value, trip.id)
-    return ShownBudget(meter.limits, used, tripped)
+    return ShownBudget(meter.limits, used, meter.set_by, tripped)
 
 
 def _warnings(fold: Fold, around: Around) -> list[Warned]:

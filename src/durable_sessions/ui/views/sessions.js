@@ -199,6 +199,6 @@ function SessionRow({ one, top, isMarked }) {
     <span class=${`n ${failed ? "bad" : "dim"}`} title=${typeof failed === "number" ? null : "Counted when the session is read"}>${failed === undefined || failed === null ? "" : failed ? `×${failed}` : "–"}</span>
     <span class="n dim">${tokens ? short(tokens) : "–"}</span>
     <span class="done">${doneOf(one)}</span>
-    <span class="waits">${waits(one) || (one.imported && html`<span class="chip">imported</span>`)}</span>
+    <span class="waits-for">${waits(one) || (one.imported && html`<span class="chip">imported</span>`)}</span>
     <time class="n" datetime=${whole(at)} title=${whole(at)}>${ago(at)}</time></a></li>`;
 }

@@ -33,21 +33,26 @@ function Section({ title, children }) {
 const Event = ({ session, id }) => id && html` <a class="pos" href=${sessionAddress(session, { event: id })}>event</a>`;
 const said = (value, most = 300) => oneLine(compact(value), most);
 
+/** What was changed in how a feature is checked: its verdicts before that do not count. */
+const changesOf = (feature, warnings) => warnings.filter((one) => one.code === "check_changed" && one.message.startsWith(`The check of ${feature.id} was `));
+
 export function State({ state, session, reload, isPast }) {
   const { approvals, outcome, budget, goal, facts, lease, route, sandbox, sandboxes, checkpoint, artifacts, warnings, calls } = state;
   const passing = outcome?.features.filter((one) => one.passing).length;
+  const known = Object.entries(facts).filter(([, fact]) => fact.kind !== "goal").slice(0, 200);
   return html`
     ${state.stops.length > 0 && html`<${Section} title="Waits for"><ul>${state.stops.map((stop) => html`<li><${Icon} name="approval" /> ${said(stop.kind ?? "stopped").replace(/_/g, " ")}<${Event} session=${session} id=${stop.id} /></li>`)}</ul><//>`}
     ${approvals.pending.length > 0 && html`<${Section} title="Approvals">${approvals.pending.map((one) => html`<${Decision} key=${one.id} request=${one} session=${session} calls=${calls.open} generators=${state.generators} done=${reload} isPast=${isPast} />`)}<//>`}
     ${approvals.decided.length > 0 && html`<${Section} title="Decided"><ul>${approvals.decided.slice(-10).reverse().map((one) => html`<li><b>${said(one.decision, 20)}</b> <bdi>${said(one.question ?? one.reason ?? "")}</bdi> <span class="origin">by ${said(one.decided_by ?? one.actor ?? "")}</span><${Event} session=${session} id=${one.decision_id ?? one.id} /></li>`)}</ul><//>`}
     ${outcome && html`<${Section} title=${`Outcome: ${passing} of ${outcome.features.length}`}>${outcome.description && html`<p><bdi>${said(outcome.description, 1000)}</bdi></p>`}
       <ul>${outcome.features.map((one) => html`<li><${Icon} name=${MARKS[one.verdict] ?? (one.verdict ? "unclear" : "open")} /> <b>${said(one.id, 60)}</b> <bdi>${said(one.text)}</bdi>
-        <div class="origin">${[one.verdict ?? "not judged", one.evaluated_by && `by ${one.evaluated_by}`, one.iterations > 1 && `judged ${exact(one.iterations)} times`, one.check && `check: ${said(one.check, 120)}`].filter(Boolean).join(" · ")}<${Event} session=${session} id=${one.evaluation} /></div></li>`)}</ul>
+        <div class="origin">${[one.verdict ?? "not judged", one.evaluated_by && `by ${one.evaluated_by}`, one.iterations > 1 && `judged ${exact(one.iterations)} times`, one.check && `check: ${said(one.check, 120)}`].filter(Boolean).join(" · ")}<${Event} session=${session} id=${one.evaluation} /></div>
+        ${changesOf(one, warnings).map((warning) => html`<div class="warn-text">${said(warning.message)}<${Event} session=${session} id=${warning.id} /></div>`)}</li>`)}</ul>
       ${outcome.removed.length > 0 && html`<p class="warn-text">Removed on the way: ${outcome.removed.join(", ")}</p>`}<//>`}
-    ${budget && html`<${Section} title="Budget">${Object.entries(budget.limits).map(([name, most]) => html`<${Limit} key=${name} name=${name} most=${most} used=${budget.used[name] ?? 0} tripped=${budget.tripped?.limit === name} />`)}
+    ${budget && html`<${Section} title="Budget">${Object.entries(budget.limits).map(([name, most]) => html`<${Limit} key=${name} name=${name} most=${most} used=${budget.used[name] ?? 0} tripped=${budget.tripped?.limit === name}><${Event} session=${session} id=${budget.set_by[name]} /><//>`)}
       ${budget.tripped && html`<p class="bad">Used up: ${budget.tripped.limit}<${Event} session=${session} id=${budget.tripped.id} /></p>`}<//>`}
     ${goal && html`<${Section} title="Goal"><p class="as-is"><bdi>${said(goal.text, 4000)}</bdi><${Event} session=${session} id=${goal.id} /></p><//>`}
-    ${Object.keys(facts).length > 0 && html`<${Section} title="Facts"><dl class="fields">${Object.entries(facts).filter(([, fact]) => fact.kind !== "goal").slice(0, 200).map(([key, fact]) =>
+    ${known.length > 0 && html`<${Section} title="Facts"><dl class="fields">${known.map(([key, fact]) =>
       html`<div><dt><bdi>${said(key, 60)}</bdi></dt><dd><bdi>${said(fact.value)}</bdi><${Event} session=${session} id=${fact.id} /></dd></div>`)}</dl><//>`}
     ${(lease || route) && html`<${Section} title="Lease and route">${lease && html`<p>${said(lease.worker, 60)}, epoch ${lease.epoch}, until ${lease.expires_at}</p>`}${route && html`<p>next: ${said(route.to, 60)}${route.reason ? `, ${said(route.reason)}` : ""}<${Event} session=${session} id=${route.id} /></p>`}<//>`}
     ${sandboxes.length > 0 && html`<${Section} title="Sandbox"><ul>${sandboxes.slice(-10).map((one) => html`<li>${said(one.sandbox ?? "", 60)} ${said(one.backend ?? "", 40)}: ${said(one.status ?? "", 40)}${one === sandbox ? " (now)" : ""}<${Event} session=${session} id=${one.id} /></li>`)}</ul><//>`}
@@ -57,8 +62,8 @@ export function State({ state, session, reload, isPast }) {
     ${warnings.length > 0 && html`<${Section} title="Warnings"><ul>${warnings.map((one) => html`<li class="warn-text">${said(one.message ?? one.code)}<${Event} session=${session} id=${one.id} /></li>`)}</ul><//>`}`;
 }
 
-function Limit({ name, most, used, tripped }) {
+function Limit({ name, most, used, tripped, children }) {
   const part = most > 0 ? Math.min(1, used / most) : 1;
   const label = `${exact(Math.round(used * 100) / 100)} of ${exact(most)} ${name.replace(/_/g, " ")}`;
-  return html`<div class=${`limit ${tripped || part >= 1 ? "bad" : ""}`}><span>${label}</span><div class="meter" role="meter" aria-label=${name} aria-valuemin="0" aria-valuemax=${most} aria-valuenow=${Math.min(used, most)}><i style=${{ width: `${part * 100}%` }}></i></div></div>`;
+  return html`<div class=${`limit ${tripped || part >= 1 ? "bad" : ""}`}><span>${label}${children}</span><div class="meter" role="meter" aria-label=${name} aria-valuemin="0" aria-valuemax=${most} aria-valuenow=${Math.min(used, most)}><i style=${{ width: `${part * 100}%` }}></i></div></div>`;
 }
