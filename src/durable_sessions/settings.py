@@ -121,6 +121,11 @@ class Settings:
     cluster_secret: str = _setting(
         "", "The secret that all nodes of a cluster share, of 32 characters or more.", secret=True
     )
+    cluster_secret_file: str = _setting("", "File with the secret that all nodes of a cluster share.")
+    cluster_secret_previous: str = _setting(
+        "", "The secret before, which is taken, too, while it is replaced node by node.", secret=True
+    )
+    cluster_secret_previous_file: str = _setting("", "File with the secret before.")
     workspace: str = _setting(
         "default",
         "Workspace that is served without keys, and that of api_key; its admins are the operators.",
@@ -284,6 +289,9 @@ _CHECKS: dict[str, values.Check] = {
     "link_certificate": values.text,
     "link_key": values.text,
     "cluster_secret": values.secret,
+    "cluster_secret_file": values.text,
+    "cluster_secret_previous": values.secret,
+    "cluster_secret_previous_file": values.text,
     "workspace": values.workspace,
     "workspace_streams": values.whole_number_between(0, 10**12),
     "workspace_bytes": values.byte_count,

@@ -5,12 +5,12 @@ Every node signs alike, so webhooks and dossiers of one node are verified with t
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import ObjectExistsError, ObjectNotFoundError, SettingsError
@@ -21,34 +21,65 @@ FILE = "signing-keys.json"
 _NONCE_BYTES = 12
 
 
-def derived(secret: str, label: str) -> bytes:
-    """Return a key for one purpose, made from the secret of the cluster."""
-    return HKDF(SHA256(), 32, salt=None, info=f"durable-sessions {label}".encode()).derive(secret.encode())
+class _SealedCopies(msgspec.Struct):
+    """The signing keys, sealed with each of two secrets: so they are stored while the secret is replaced."""
+
+    sealed: list[bytes]
 
 
-async def share_signing_keys(bucket: ObjectStore, secret: str, data: Path) -> None:
-    """Write the cluster's signing keys to the data directory; the first node gives them to the cluster."""
+async def share_signing_keys(bucket: ObjectStore, keys: Sequence[bytes], data: Path) -> None:
+    """Write the cluster's signing keys to the data directory; the first node gives them to the cluster.
+
+    ``keys`` are made of the secrets of the cluster; any opens them, and afterwards those of this node do.
+    """
     path = data / FILE
-    cipher = AESGCM(derived(secret, "signing keys"))
     try:
-        sealed = await bucket.get(OBJECT)
+        stored = await bucket.get(OBJECT)
     except ObjectNotFoundError:
         await asyncio.to_thread(SigningKeys.open, path)
-        nonce = os.urandom(_NONCE_BYTES)
-        own = nonce + cipher.encrypt(nonce, await asyncio.to_thread(path.read_bytes), None)
+        own = await asyncio.to_thread(path.read_bytes)
         try:
-            await bucket.create(OBJECT, own)
+            await bucket.create(OBJECT, _sealed(own, keys))
             return
         except ObjectExistsError:
-            sealed = await bucket.get(OBJECT)
-    try:
-        content = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
-    except InvalidTag:
+            stored = await bucket.get(OBJECT)
+    copies = _copies(stored)
+    content = _opened(copies, keys)
+    if content is None:
         problem = (
             "the cluster secret is not the one that the other nodes have: it does not open their signing keys"
         )
-        raise SettingsError(problem=problem) from None
+        raise SettingsError(problem=problem)
+    # A new secret is added before a node has only that one; a node that has only one removes all others.
+    if len(copies) > len(keys) or _opened(copies, keys[:1]) is None:
+        await bucket.put(OBJECT, _sealed(content, keys))
     await asyncio.to_thread(_write, path, content)
+
+
+def _sealed(content: bytes, keys: Sequence[bytes]) -> bytes:
+    copies = []
+    for key in keys:
+        nonce = os.urandom(_NONCE_BYTES)
+        copies.append(nonce + AESGCM(key).encrypt(nonce, content, None))
+    return copies[0] if len(copies) == 1 else msgspec.json.encode(_SealedCopies(copies))
+
+
+def _copies(stored: bytes) -> list[bytes]:
+    try:
+        return msgspec.json.decode(stored, type=_SealedCopies).sealed
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return [stored]
+
+
+def _opened(copies: Sequence[bytes], keys: Sequence[bytes]) -> bytes | None:
+    """Return what is sealed; None if none of the keys opens any copy."""
+    for key in keys:
+        for copy in copies:
+            try:
+                return AESGCM(key).decrypt(copy[:_NONCE_BYTES], copy[_NONCE_BYTES:], None)
+            except InvalidTag:
+                continue
+    return None
 
 
 def _write(path: Path, content: bytes) -> None:

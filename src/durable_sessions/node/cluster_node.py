@@ -55,16 +55,16 @@ from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.shared import boottime
 from durable_sessions.node.beat_relay import BEATS, BeatRelay
 from durable_sessions.node.catalog_shadows import CatalogShadows
-from durable_sessions.node.cluster_keys import derived, share_signing_keys
+from durable_sessions.node.cluster_keys import share_signing_keys
 from durable_sessions.node.cluster_limits import cluster_limits, cluster_settings
 from durable_sessions.node.cluster_logs import ClusterLogs
 from durable_sessions.node.cluster_operations import ClusterOperations
 from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
+from durable_sessions.node.cluster_secrets import ClusterSecrets
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress, link_address
-from durable_sessions.node.link_handshake import SECRET_BYTES_MIN
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.listen_policy import cannot_listen, is_loopback, require_guarded
 from durable_sessions.node.local_appends import LocalAppends
@@ -115,6 +115,7 @@ class ClusterNode:
         layout: PartitionLayout,
         ids: Ids,
         address: TcpAddress,
+        secrets: ClusterSecrets,
     ) -> None:
         self._settings = settings = cluster_settings(settings)
         self._logs = logs
@@ -132,15 +133,15 @@ class ClusterNode:
         self._beats = 0
         self._placements = Placements(logs.bucket)
         self.placement: ClusterPlacement = NO_PLACEMENT
-        self._secret = derived(settings.cluster_secret, "links")
-        self._fingerprint = fingerprint(settings, derived(settings.cluster_secret, "settings"))
+        self._secrets = secrets.keys("links")
+        self._fingerprint = fingerprint(settings, secrets.keys("settings"))
         self._process = self._parts(cluster_limits(limits).divided(1, layout.partitions), ids)
         limits = self._limits = self._process.limits
         self.owned: dict[int, OwnedPartition] = {}
         self._taking: dict[int, asyncio.Task[None]] = {}
         self._released: dict[int, PartitionBeat] = {}
-        self.asked = ClusterPartitions(self, self._secret, limits, address.tls)
-        self._link_server = LinkServer(self._answer_link, self._secret, limits, refuse=ANSWER_FORMAT.refuse)
+        self.asked = ClusterPartitions(self, self._secrets, limits, address.tls)
+        self._link_server = LinkServer(self._answer_link, self._secrets, limits, refuse=ANSWER_FORMAT.refuse)
         self.server = HttpServer(
             self.handle,
             limits,
@@ -179,6 +180,7 @@ class ClusterNode:
     async def open(cls, settings: Settings, limits: Limits) -> "ClusterNode":
         """Return a node that knows its cluster, but neither listens nor tells others of itself."""
         _require_usable(settings)
+        secrets = await asyncio.to_thread(ClusterSecrets.open, settings)
         address = await asyncio.to_thread(link_address, settings)
         ids = RandomIds()
         async with AsyncExitStack() as opened:  # closes what was opened if a later step fails
@@ -187,13 +189,13 @@ class ClusterNode:
             logs = await ClusterLogs.open(settings, ids)
             opened.push_async_callback(logs.close)
             await probe(logs.bucket, ids)  # once: no take-over waits for it
-            await share_signing_keys(logs.bucket, settings.cluster_secret, settings.data)
+            await share_signing_keys(logs.bucket, secrets.keys("signing keys"), settings.data)
             layout = await read_layout(logs.bucket)
             if layout is None:
                 problem = f"The cluster {logs.description.name} is not made completely: run ds cluster init."
                 raise SettingsError(problem=problem)
             await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
-            node = cls(settings, limits, logs, layout, ids, address)
+            node = cls(settings, limits, logs, layout, ids, address, secrets)
             node.placement = await node._placements.newest()
             await asyncio.to_thread(prepare, node._limits, settings.public_url)
             node._resources = opened.pop_all()
@@ -204,7 +206,7 @@ class ClusterNode:
         keys = KeyTable(clock, settings.workspace)
         if settings.api_key:
             keys.bootstrap(settings.api_key)
-        token = hmac.digest(self._secret, b"first key", "sha256").hex()
+        token = hmac.digest(self._secrets[0], b"first key", "sha256").hex()
         return ProcessParts(
             settings,
             limits,
@@ -811,11 +813,6 @@ class _ClusterAdmission:
 
 
 def _require_usable(settings: Settings) -> None:
-    if len(settings.cluster_secret) < SECRET_BYTES_MIN:
-        raise SettingsError(
-            problem=f"A node of a cluster needs the secret that all nodes share, of {SECRET_BYTES_MIN}"
-            " characters or more, in DURABLE_SESSIONS_CLUSTER_SECRET (openssl rand -hex 32 makes one)."
-        )
     if settings.workers > 1:
         raise SettingsError(problem="A node of a cluster is one process: leave --workers at 1.")
     if not is_loopback(settings.host) and not settings.api_key:

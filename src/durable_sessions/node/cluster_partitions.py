@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -64,9 +64,11 @@ class ClusterPartitions:
     of the next owner.
     """
 
-    def __init__(self, view: ClusterView, secret: bytes, limits: Limits, tls: LinkTls | None = None) -> None:
+    def __init__(
+        self, view: ClusterView, secrets: Sequence[bytes], limits: Limits, tls: LinkTls | None = None
+    ) -> None:
         self._view = view
-        self._secret = secret
+        self._secrets = secrets
         self._limits = limits
         self._tls = tls
         self._link_limits = replace(limits, link_hold_seconds_max=_LINK_HOLD_SECONDS)
@@ -196,7 +198,7 @@ class ClusterPartitions:
         link = self._links.get(address)
         if link is None:
             where = TcpAddress.parse(address, self._tls)
-            link = self._links[address] = NodeLink(where, self._secret, self._link_limits)
+            link = self._links[address] = NodeLink(where, self._secrets, self._link_limits)
         return link
 
     async def keep_links(self, addresses: Iterable[str]) -> list[NodeLink]:

@@ -48,7 +48,7 @@ class GroupMember:
         self.links = group.links(limits)
         self.senders = group.senders(limits)
         self._link_server = LinkServer(
-            self._answer, group.secret, limits, refuse=ANSWER_FORMAT.refuse, plain=plain
+            self._answer, [group.secret], limits, refuse=ANSWER_FORMAT.refuse, plain=plain
         )
         self._receiver: HandOverReceiver | None = None
         self._calls: SystemCalls | None = None

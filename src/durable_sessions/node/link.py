@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -34,9 +35,9 @@ class NodeLink:
     :class:`LinkDownError` has certainly not reached the owner; after :class:`LinkLostError` that is unknown.
     """
 
-    def __init__(self, address: LinkAddress, secret: bytes, limits: Limits) -> None:
+    def __init__(self, address: LinkAddress, secrets: Sequence[bytes], limits: Limits) -> None:
         self._address = address
-        self._secret = secret
+        self._secrets = secrets
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._asker: LinkAsker | None = None  # set while the link is open
@@ -132,7 +133,7 @@ class NodeLink:
             self._connecting = None
 
     async def _try_once(self) -> None:
-        asker = LinkAsker(self._secret, self._limits, self._lost)
+        asker = LinkAsker(self._secrets, self._limits, self._lost)
         try:
             async with asyncio.timeout(self._limits.link_open_seconds_max):
                 await self._address.connect(lambda: asker)

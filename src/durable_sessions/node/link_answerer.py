@@ -1,7 +1,7 @@
 """The answering end of one connection of a link: requests in, answers out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -85,10 +85,10 @@ class PlainAppends(Protocol):
 
 @dataclass(slots=True)
 class LinkOwner:
-    """What all links to one process share: who answers, for those who have the secret."""
+    """What all links to one process share: who answers, for those who have one of the secrets."""
 
     handler: PartitionHandler
-    secret: bytes
+    secrets: Sequence[bytes]
     limits: Limits
     refuse: Refuse
     plain: PlainAppends | None = None
@@ -150,7 +150,7 @@ class LinkAnswerer(LinkConnection):
             CREDIT: self._credit,
             CANCEL: self._cancel,
         }
-        super().__init__(owner.limits, owner.secret, handlers)
+        super().__init__(owner.limits, owner.secrets, handlers)
         self._owner = owner
         self._counts = owner.counts
         self._greeted = False

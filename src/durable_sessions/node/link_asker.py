@@ -1,7 +1,7 @@
 """The asking end of one connection of a link: requests out, answers in."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -75,7 +75,9 @@ class LinkAsker(LinkConnection):
 
     side = "the asking side"
 
-    def __init__(self, secret: bytes, limits: Limits, on_lost: Callable[["LinkAsker"], None]) -> None:
+    def __init__(
+        self, secrets: Sequence[bytes], limits: Limits, on_lost: Callable[["LinkAsker"], None]
+    ) -> None:
         handlers = {
             ANSWER: self._answered,
             CHUNK: self._chunk_arrived,
@@ -86,7 +88,7 @@ class LinkAsker(LinkConnection):
             DURABLE: self._durable,
             DECLINED: self._declined,
         }
-        super().__init__(limits, secret, handlers)
+        super().__init__(limits, secrets, handlers)
         self._on_lost = on_lost
         self._questions: dict[int, Question] = {}
         self._plain: dict[int, PlainQuestion] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, cast
 
 from durable_sessions.limits import Limits
@@ -53,8 +53,10 @@ class LinkConnection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, limits: Limits, secret: bytes, handlers: Mapping[int, FrameHandler]) -> None:
-        self._handshake: Handshake | None = Handshake(secret)
+    def __init__(
+        self, limits: Limits, secrets: Sequence[bytes], handlers: Mapping[int, FrameHandler]
+    ) -> None:
+        self._handshake: Handshake | None = Handshake(*secrets)
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._limits = limits

@@ -1,6 +1,7 @@
 """Listens for links of other processes."""
 
 import asyncio
+from collections.abc import Sequence
 
 from durable_sessions.http.carrier.message import Refuse
 from durable_sessions.limits import Limits
@@ -15,7 +16,7 @@ from durable_sessions.node.link_answerer import (
 
 
 class LinkServer:
-    """Answers requests that come over links with ``handler``, for those who have the secret.
+    """Answers requests that come over links with ``handler``, for those who have one of the secrets.
 
     ``plain`` takes the plain appends among them; without it they are asked as requests.
     """
@@ -23,13 +24,13 @@ class LinkServer:
     def __init__(
         self,
         handler: PartitionHandler,
-        secret: bytes,
+        secrets: Sequence[bytes],
         limits: Limits,
         *,
         refuse: Refuse,
         plain: PlainAppends | None = None,
     ) -> None:
-        self._owner = LinkOwner(handler, secret, limits, refuse, plain)
+        self._owner = LinkOwner(handler, secrets, limits, refuse, plain)
         self._address: LinkAddress | None = None
         self._server: asyncio.AbstractServer | None = None
 

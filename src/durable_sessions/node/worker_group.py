@@ -43,7 +43,7 @@ class WorkerGroup:
 
     def links(self, limits: Limits) -> dict[int, NodeLink]:
         """Return the links to the other workers, by number; they connect when they are used."""
-        return {number: NodeLink(self._address(number), self.secret, limits) for number in self._others()}
+        return {number: NodeLink(self._address(number), [self.secret], limits) for number in self._others()}
 
     def senders(self, limits: Limits) -> dict[int, HandOverSender]:
         """Return what gives connections to the other workers, by number."""

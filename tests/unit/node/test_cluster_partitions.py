@@ -32,7 +32,7 @@ class Owner:
         self.asked: list[bytes] = []
         self.answers: list[Answer] = []
         self.cuts = 0
-        self._server = LinkServer(self._answer, SECRET, LIMITS, refuse=ANSWER_FORMAT.refuse)
+        self._server = LinkServer(self._answer, [SECRET], LIMITS, refuse=ANSWER_FORMAT.refuse)
 
     async def start(self) -> "Owner":
         await self._server.listen(self.address)
@@ -73,7 +73,7 @@ class World:
         self.known = True
         self.own: Own | None = None
         self.front: Own | None = None
-        self.partitions = ClusterPartitions(cast(Any, self), SECRET, LIMITS)
+        self.partitions = ClusterPartitions(cast(Any, self), [SECRET], LIMITS)
 
     def owner(self, partition: int) -> NodeHeartbeat | None:
         return self.other.beat if self.known else None

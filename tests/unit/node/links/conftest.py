@@ -45,9 +45,9 @@ async def connect(address: UnixAddress) -> AsyncIterator[Connect]:
 
     async def start(handler: PartitionHandler, **limits: Any) -> Pair:
         bounds = replace(DEFAULT_LIMITS, **limits)
-        server = LinkServer(handler, SECRET, bounds, refuse=ANSWER_FORMAT.refuse)
+        server = LinkServer(handler, [SECRET], bounds, refuse=ANSWER_FORMAT.refuse)
         await server.listen(address)
-        pairs.append(Pair(server, NodeLink(address, SECRET, bounds)))
+        pairs.append(Pair(server, NodeLink(address, [SECRET], bounds)))
         return pairs[-1]
 
     yield start

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,8 +45,8 @@ pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 
 
-def link_to(address: UnixAddress, secret: bytes = SECRET, **limits: Any) -> NodeLink:
-    return NodeLink(address, secret, replace(DEFAULT_LIMITS, **limits))
+def link_to(address: UnixAddress, secrets: Sequence[bytes] = (), **limits: Any) -> NodeLink:
+    return NodeLink(address, secrets or [SECRET], replace(DEFAULT_LIMITS, **limits))
 
 
 # Lost ---------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ async def test_a_link_comes_back_with_its_owner(connect: Connect, address: UnixA
     await until(lambda: not pair.link.is_open)
     asked = [pair.link.ask(0, request(body=b"%d" % i)) for i in range(10)]
     await asyncio.sleep(0.1)
-    again = LinkServer(echo, SECRET, DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
+    again = LinkServer(echo, [SECRET], DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
     await again.listen(address)
     answers = await asyncio.gather(*asked)
     assert [answer.body for answer in answers if isinstance(answer, Response)] == [
@@ -199,7 +199,7 @@ async def test_an_owner_that_takes_its_time_is_not_given_up(connect: Connect) ->
 
 async def test_a_wrong_secret_is_refused_on_both_sides(connect: Connect, address: UnixAddress) -> None:
     pair = await connect(echo)
-    stranger = link_to(address, b"w" * 32, link_hold_seconds_max=0.1)
+    stranger = link_to(address, [b"w" * 32], link_hold_seconds_max=0.1)
     with capture_logs() as logs, pytest.raises(LinkDownError) as failure:
         await stranger.ask(0, request())
     assert pair.server.counts.requests == 0
@@ -237,6 +237,55 @@ async def test_the_asking_side_checks_the_owner_too(address: UnixAddress) -> Non
 def test_a_short_secret_is_not_taken() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Handshake(b"s" * 31)
+
+
+OLD, NEW = b"o" * 32, b"n" * 32
+
+
+@pytest.mark.parametrize(
+    ("owner", "asker"),
+    [
+        ([OLD], [NEW, OLD]),
+        ([NEW, OLD], [OLD]),
+        ([NEW, OLD], [NEW, OLD]),
+        ([NEW], [NEW, OLD]),
+        ([NEW, OLD], [NEW]),
+    ],
+)
+async def test_while_a_secret_is_replaced_any_that_both_have_will_do(
+    address: UnixAddress, owner: list[bytes], asker: list[bytes]
+) -> None:
+    server = LinkServer(echo, owner, DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
+    await server.listen(address)
+    link = link_to(address, asker)
+    assert isinstance(await link.ask(0, request()), Response)
+    await link.close()
+    await server.close()
+
+
+@pytest.mark.parametrize(("owner", "asker"), [([OLD], [NEW]), ([NEW], [OLD]), ([OLD, SECRET], [NEW])])
+async def test_without_a_secret_that_both_have_nothing_is_asked(
+    address: UnixAddress, owner: list[bytes], asker: list[bytes]
+) -> None:
+    server = LinkServer(echo, owner, DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
+    await server.listen(address)
+    link = link_to(address, asker, link_hold_seconds_max=0.1)
+    with pytest.raises(LinkDownError):
+        await link.ask(0, request())
+    assert server.counts.requests == 0
+    await link.close()
+    await server.close()
+
+
+def test_an_owner_of_an_older_version_is_shown_one_proof() -> None:
+    asker, owner = Handshake(NEW, OLD), Handshake(NEW)
+    older = link_handshake._GREETING.pack(b"DSLK", 2, 2, os.urandom(32))
+    owner._greetings = asker.greet() + older
+    asker.greeted(older)
+    assert asker.version == 2
+    assert len(asker.asker_proof()) == 32
+    owner.check_asker(asker.asker_proof())
+    asker.check_owner(owner.owner_proof())
 
 
 async def test_another_version_is_refused_by_name(

@@ -78,8 +78,8 @@ class Pair:
 
     def __init__(self, address: UnixAddress, owner: Owner | None, **limits: Any) -> None:
         bounds = replace(DEFAULT_LIMITS, **limits)
-        self.server = LinkServer(echo, SECRET, bounds, refuse=ANSWER_FORMAT.refuse, plain=owner)
-        self.link = NodeLink(address, SECRET, bounds)
+        self.server = LinkServer(echo, [SECRET], bounds, refuse=ANSWER_FORMAT.refuse, plain=owner)
+        self.link = NodeLink(address, [SECRET], bounds)
         self._address = address
 
     async def __aenter__(self) -> "Pair":

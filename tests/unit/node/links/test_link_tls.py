@@ -54,7 +54,7 @@ def tls(signed_by: Authority, trusting: Authority) -> LinkTls:
 
 @asynccontextmanager
 async def listening(security: LinkTls) -> AsyncIterator[tuple[LinkServer, int]]:
-    server = LinkServer(echo, SECRET, DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
+    server = LinkServer(echo, [SECRET], DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
     address = TcpAddress("127.0.0.1", 0, security)
     await server.listen(address)
     try:
@@ -64,7 +64,7 @@ async def listening(security: LinkTls) -> AsyncIterator[tuple[LinkServer, int]]:
 
 
 async def ask(port: int, security: LinkTls | None, body: bytes = b"hello") -> bytes:
-    link = NodeLink(TcpAddress("127.0.0.1", port, security), SECRET, LIMITS)
+    link = NodeLink(TcpAddress("127.0.0.1", port, security), [SECRET], LIMITS)
     try:
         answer = await link.ask(3, request(body=body))
         assert isinstance(answer, Response)
@@ -111,7 +111,7 @@ async def test_an_asker_without_a_certificate_or_without_tls_is_refused(authorit
 
 
 async def test_an_asker_with_tls_is_not_taken_by_an_owner_without(authority: Authority) -> None:
-    server = LinkServer(echo, SECRET, DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
+    server = LinkServer(echo, [SECRET], DEFAULT_LIMITS, refuse=ANSWER_FORMAT.refuse)
     address = TcpAddress("127.0.0.1", 0)
     await server.listen(address)
     with pytest.raises(LinkDownError):
