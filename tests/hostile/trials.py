@@ -192,6 +192,9 @@ TRIALS: dict[str, Sequence[Trial]] = {
         "/v1/sessions/remembering/recall", b'{"scope":"project:p","q":"remembered","limit":100}', _DENSE
     ),
     "readSlots": _get(f"{_LONG}/slots", f"{_LONG}/slots?prefix=&order=desc&limit=1000&values=false&at=9"),
+    "listApprovals": _get(
+        "/v1/approvals?limit=100", "/v1/approvals?state=decided&limit=100", "/v1/approvals?page=x"
+    ),
     "search": _get(
         "/v1/search?q=ticket&limit=100&hits=20",
         "/v1/search?q=ticket&metadata[team]=team-7",

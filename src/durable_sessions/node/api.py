@@ -33,6 +33,7 @@ from durable_sessions.http.api.otlp import OtlpFace
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.sessions.approvals import Approvals
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.event_appends import EventAppends
@@ -145,6 +146,7 @@ class Api:
         base.partition.listen(self._changes)
         self._search = Search(base.partition, base.feed, self._process.clock, limits)
         self._searches = Searches(base.sessions, self._search, limits)
+        self._approvals = Approvals(base.sessions, self._searches)
         self._memory_reads = MemoryReads(base.memory.scopes, self._search, base.sessions.scans.turns)
         placed = PlacedEvents(base.sessions)
         self._graphs = GraphDirectory(
@@ -254,6 +256,7 @@ class Api:
                 operations,
                 base.outlines,
                 access.authenticator,
+                self._approvals,
             ),
         )
 
@@ -362,6 +365,7 @@ class Api:
                 self._parser,
                 auth,
             ),
+            self._approvals,
         )
 
     def _open_registries(self) -> Registries:

@@ -9,6 +9,7 @@ from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError, LinkDownError, OutcomeUnknownError
 from durable_sessions.http.api.internal import FLUSH, REINDEX
 from durable_sessions.http.api.sessions.live_list import LiveLists
+from durable_sessions.http.api.sessions.merged_approvals import MergedApprovals
 from durable_sessions.http.api.sessions.merged_listing import MergedListing
 from durable_sessions.http.api.sessions.merged_live_list import MergedChanges
 from durable_sessions.http.api.sessions.merged_search import MergedSearch
@@ -45,11 +46,13 @@ class MergedOperations:
         self._all = own.all()
         changes = MergedChanges(self._ask_one, range(own.of), limits)
         self._live_lists = LiveLists(changes.follow, limits)
+        search = MergedSearch(self._ask_one, range(own.of), limits)
         self.handlers: Mapping[Operation, Every] = {
             (b"GET", b"/v1/sessions"): MergedListing(
                 self._ask_one, range(own.of), self._follow_sessions, limits
             ),
-            (b"GET", b"/v1/search"): MergedSearch(self._ask_one, range(own.of), limits),
+            (b"GET", b"/v1/search"): search,
+            (b"GET", b"/v1/approvals"): MergedApprovals(self._ask_one, range(own.of), search, limits),
             (b"GET", b"/readyz"): self._ready,
             (b"GET", b"/metrics"): self._metrics,
             (b"POST", b"/v1/admin/flush"): self._flush,

@@ -13,7 +13,14 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.placement_operations import PlacementOperations
 from durable_sessions.http.api.route_table import unknown_route
-from durable_sessions.http.api.sessions import foreign_events, merged_listing, merged_live_list, merged_search
+from durable_sessions.http.api.sessions import (
+    approvals,
+    foreign_events,
+    merged_listing,
+    merged_live_list,
+    merged_search,
+)
+from durable_sessions.http.api.sessions.approvals import Approvals
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.foreign_events import KNOWN_EVENTS
 from durable_sessions.http.api.sessions.listing import rows
@@ -45,6 +52,7 @@ class InternalFace:
         operations: Operations,
         outlines: Outlines,
         auth: Authenticator,
+        asked: Approvals,
     ) -> None:
         self._sessions = sessions
         self._outlines = outlines
@@ -55,6 +63,7 @@ class InternalFace:
         self._handlers: dict[bytes, Callable[[Request, Caller], Awaitable[object]]] = {
             merged_listing.PATH: self._rows,
             merged_search.PATH: searches.part,
+            approvals.PATH: asked.part,
             REGISTERED: registries.part,
             KNOWN_EVENTS: self._known_events,
             FLUSH: self._flush,

@@ -9,6 +9,7 @@ from durable_sessions import __version__
 from durable_sessions.http.error_codes import STATUS_BY_CODE
 from durable_sessions.http.openapi import (
     agents,
+    approvals,
     artifacts,
     dossiers,
     environment_work,
@@ -56,6 +57,7 @@ _MODULES = (
     work,
     graph,
     dossiers,
+    approvals,
     memory,
     search,
     threads,

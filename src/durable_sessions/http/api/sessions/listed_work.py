@@ -24,7 +24,7 @@ class ListedWork:
             self._tests.append(lambda one: _routed_to(one) == principal)
         if parameters.word(WAITS_FOR):
             self.pairs[indexing.WAITS_FOR] = indexing.APPROVAL
-            self._tests.append(lambda one: not _is_over(one) and view.awaits_approval(one.attributes))
+            self._tests.append(asks_a_person)
         if lease := parameters.word(LEASE):
             if lease != "none":  # which most sessions are, so that no index makes it cheaper
                 self.pairs[indexing.LEASE] = indexing.LEASED
@@ -54,6 +54,11 @@ class ListedWork:
             return "none"
         expires_ms = self._sessions.times.expires_ms(one.stream.id, lease)
         return "held" if expires_ms > self._sessions.now_ms() else "expired"
+
+
+def asks_a_person(one: StreamView) -> bool:
+    """Say whether a session that goes on waits for a decision."""
+    return not _is_over(one) and view.awaits_approval(one.attributes)
 
 
 def _is_over(one: StreamView) -> bool:

@@ -6,7 +6,6 @@ is created meanwhile. A partition that cannot answer makes the list fail, not sh
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +13,7 @@ from durable_sessions.errors import DurableSessionsError, InvalidRequestError
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.listing import ListCursor, PartitionRows, sort_of
+from durable_sessions.http.api.sessions.merged_rows import decoded_rows, merged_rows, part_request
 from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor
@@ -21,7 +21,6 @@ from durable_sessions.http.carrier.message import Answer, Header, Request, Respo
 from durable_sessions.http.openapi.sessions import LIMIT, LIVE_LIST, ORDER
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.ranking import Ranked
-from durable_sessions.sessions.sort_key import SortKey
 
 PATH = b"/internal/sessions"
 """Where each partition answers with its part."""
@@ -32,7 +31,6 @@ _START, _NOTHING = -1, -2
 Others are numbers of sessions, and 0, which is before all numbers.
 """
 _NO_ROWS = PartitionRows([], None, more=False)
-_ROWS = msgspec.msgpack.Decoder(PartitionRows)
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
 Follow = Callable[[Request], Awaitable[Answer]]
@@ -63,18 +61,6 @@ class _Vector(msgspec.Struct, array_like=True):
         return page_token(self)
 
 
-class _Merged(NamedTuple):
-    """A page, how many of its sessions each partition gave, and whether there are more.
-
-    ``reach`` is the place behind which those of a sorted list follow.
-    """
-
-    sessions: list[tuple[SortKey, bytes]]
-    taken: list[int]
-    more: bool
-    reach: SortKey | None = None
-
-
 class MergedListing:
     """Answers ``GET /v1/sessions`` from several partitions; ``ask`` asks one, ``follow`` follows all."""
 
@@ -100,10 +86,12 @@ class MergedListing:
     async def _sorted(self, request: Request, parameters: Parameters, sort: str, limit: int) -> Answer:
         """Answer in the order of a time: one place is the same for all partitions."""
         cursor = sorted_cursor(parameters, sort)
-        found = _decoded(await asyncio.gather(*(self._ask(one, _part(request)) for one in self._partitions)))
+        found = decoded_rows(
+            await asyncio.gather(*(self._ask(one, _part(request)) for one in self._partitions))
+        )
         if isinstance(found, Response):
             return found
-        page = self._merged(found, limit, descends=cursor.descends)
+        page = merged_rows(found, limit, self._bytes_max, descends=cursor.descends)
         return Response(200, _FIELDS, cursor.page(Ranked(page.sessions, page.reach)))
 
     async def _by_creation(self, request: Request, parameters: Parameters, limit: int) -> Answer:
@@ -111,7 +99,7 @@ class MergedListing:
         found = await self._asked(request, vector)
         if isinstance(found, Response):
             return found
-        page = self._merged(found, limit, descends=vector.newest_first != vector.back)
+        page = merged_rows(found, limit, self._bytes_max, descends=vector.newest_first != vector.back)
         after = [
             _place(part, taken, place)
             for part, taken, place in zip(found, page.taken, vector.after, strict=True)
@@ -133,7 +121,7 @@ class MergedListing:
             for number, place in zip(self._partitions, vector.after, strict=True)
             if place != _NOTHING
         }
-        found = _decoded(await asyncio.gather(*asked.values()))
+        found = decoded_rows(await asyncio.gather(*asked.values()))
         if isinstance(found, Response):
             return found
         parts = dict(zip(asked, found, strict=True))
@@ -153,45 +141,6 @@ class MergedListing:
             raise InvalidRequestError(problem=f"The page was made with order={made}; send the same order.")
         return vector
 
-    def _merged(self, parts: Sequence[PartitionRows], limit: int, *, descends: bool) -> _Merged:
-        """Return the first sessions of all parts.
-
-        A part that is used up while its partition has more ends the page at how far that has looked: what
-        follows is not known.
-        """
-        sign = -1 if descends else 1
-        taken = [0] * len(parts)
-        page: list[tuple[SortKey, bytes]] = []
-        size = 0
-        while len(page) < limit:
-            heads = []
-            ends = []
-            for at, part in enumerate(parts):
-                if taken[at] < len(part.sessions):
-                    at_ms, number = part.sessions[taken[at]][0]
-                    heads.append((sign * at_ms, sign * number, at))
-                # Its next session may come before all others on hand, so the page ends here.
-                elif part.more and part.reach is None:
-                    return _Merged(page, taken, more=True)
-                elif part.reach is not None:
-                    ends.append((sign * part.reach.at_ms, sign * part.reach.number))
-            # A partition has looked only as far as this; before what follows, it may still find something.
-            if ends and (not heads or min(ends) < min(heads)[:2]):
-                at_ms, number = min(ends)
-                return _Merged(page, taken, more=True, reach=SortKey(sign * at_ms, sign * number))
-            if not heads:
-                return _Merged(page, taken, more=False)
-            first = min(heads)[2]
-            row = parts[first].sessions[taken[first]]
-            size += len(row[1]) + 1
-            # The first one is taken whatever its size, or a reader would get the same empty page for ever.
-            if page and size > self._bytes_max:
-                return _Merged(page, taken, more=True, reach=page[-1][0])
-            page.append(row)
-            taken[first] += 1
-        more = any(part.more or used < len(part.sessions) for part, used in zip(parts, taken, strict=True))
-        return _Merged(page, taken, more, page[-1][0] if more else None)
-
 
 def _place(part: PartitionRows, taken: int, before: int) -> int:
     """Return where a partition goes on after this many of its sessions were taken."""
@@ -209,17 +158,4 @@ def _part(request: Request, cursor: ListCursor | None = None) -> Request:
         if cursor.after is not None:
             kept.append(f"page={cursor}".encode())
         query = b"&".join(pair for pair in kept if pair)
-    part = Request(b"GET", PATH, query, request.headers, b"")
-    part.id, part.audience, part.caller = request.id, request.audience, request.caller
-    return part
-
-
-def _decoded(answers: Sequence[Answer]) -> list[PartitionRows] | Response:
-    """Return the parts, or the first refusal."""
-    parts = []
-    for answer in answers:
-        assert isinstance(answer, Response)
-        if answer.status != 200:
-            return answer
-        parts.append(_ROWS.decode(answer.body))
-    return parts
+    return part_request(request, PATH, query)

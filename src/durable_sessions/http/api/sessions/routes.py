@@ -19,6 +19,7 @@ from durable_sessions.http.api.declared_principal import declared
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate, unknown_route
+from durable_sessions.http.api.sessions.approvals import Approvals
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.errors import refusal, refusal_to
@@ -73,7 +74,7 @@ _CACHED_PATH_BYTES_MAX = 1_024
 
 class SessionsFace:
     """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents``, ``/v1/environments``,
-    ``/v1/memory``, ``/v1/memory_stores`` and ``/v1/files``.
+    ``/v1/memory``, ``/v1/memory_stores``, ``/v1/files`` and ``/v1/approvals``.
     """
 
     def __init__(
@@ -102,7 +103,9 @@ class SessionsFace:
         memories: Memories,
         memory_versions: MemoryVersions,
         files: FileRoutes,
+        approvals: Approvals,
     ) -> None:
+        self._approvals = approvals
         self._files = files
         self._memory = memory
         self._memories = memories
@@ -245,6 +248,7 @@ class SessionsFace:
             **{name: delegate("_memory_versions", act) for name, act in MemoryVersions.handlers.items()},
             **{name: delegate("_resources", act) for name, act in Resources.handlers.items()},
             **{name: delegate("_outlines", act) for name, act in OutlineRoutes.handlers.items()},
+            **{name: delegate("_approvals", act) for name, act in Approvals.handlers.items()},
             **{name: delegate("_files", act) for name, act in FileRoutes.handlers.items()},
             **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},
         },
@@ -263,6 +267,7 @@ class SessionsFace:
         "Environments",
         "Memory stores",
         "Files",
+        "Approvals",
     )
 
 

@@ -87,12 +87,23 @@ def sorted_cursor(parameters: Parameters, sort: str) -> SortedCursor:
     token = parameters.text("page")
     if token is None:
         return SortedCursor(sort, order == "desc", back=False, after=None)
+    match = _match(token, sort)
+    if "order" in parameters and match[2] != order:
+        raise InvalidRequestError(problem=f"The page was made with order={match[2]}; send the same order.")
+    after = SortKey(int(match[4]), int(match[5]))
+    return SortedCursor(sort, match[2] == "desc", back=match[3] == "prev", after=after)
+
+
+def place_of(token: str, sort: str) -> SortKey:
+    """Return the place in a token of a list that goes in one order and direction only."""
+    match = _match(token, sort)
+    return SortKey(int(match[4]), int(match[5]))
+
+
+def _match(token: str, sort: str) -> "re.Match[str]":
     match = _PAGE.fullmatch(token)
     if match is None or match[1] != sort:
         raise InvalidRequestError(
             problem=f"page is not one of a list with sort={sort}; send next_page as it came."
         )
-    if "order" in parameters and match[2] != order:
-        raise InvalidRequestError(problem=f"The page was made with order={match[2]}; send the same order.")
-    after = SortKey(int(match[4]), int(match[5]))
-    return SortedCursor(sort, match[2] == "desc", back=match[3] == "prev", after=after)
+    return match
