@@ -2,6 +2,7 @@
 
 import json
 import struct
+import zlib
 from array import array
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -148,3 +149,32 @@ def test_the_command_shows_it(running: BackgroundServer, sdk: Client) -> None:
     assert "FAILED" in shown
     assert "tools: bash" in shown
     assert json.loads(commands.run("outline", "s", "--json").stdout)["events"] == 6
+
+
+@pytest.mark.parametrize("form", ["application/octet-stream", "application/json"])
+async def test_blocks_are_packed_for_who_takes_that(server: LocalServer, form: str) -> None:
+    async with httpx2.AsyncClient(base_url=server.url + "/v1") as api:
+        await append(api, "s", *[{"type": "note", "text": "x" * number} for number in range(300)])
+
+        async def asked(encoding: str, **more: str) -> tuple[httpx2.Response, bytes]:
+            headers = {"Accept": form, "Accept-Encoding": encoding, **more}
+            request = api.build_request("GET", f"{OUTLINE}?from=0", headers=headers)
+            answer = await api.send(request, stream=True)
+            raw = b"".join([piece async for piece in answer.aiter_raw()])
+            await answer.aclose()
+            return answer, raw
+
+        plain, body = await asked("identity")
+        assert "content-encoding" not in plain.headers
+        assert "Accept-Encoding" in plain.headers["vary"]
+        for encoding in ("gzip", "br;q=1.0, gzip;q=0.8", "deflate,x-gzip"):
+            packed, small = await asked(encoding)
+            assert packed.headers["content-encoding"] == "gzip"
+            assert zlib.decompress(small, wbits=31) == body
+            assert len(small) < len(body) / 2
+            # What a cache keeps of one form is not taken for the other.
+            assert packed.headers["etag"] != plain.headers["etag"]
+            same, nothing = await asked(encoding, **{"If-None-Match": packed.headers["etag"]})
+            assert (same.status_code, nothing) == (304, b"")
+        for encoding in ("gzip;q=0", "gzipped", "br", "gzip;q=0.000, identity"):
+            assert (await asked(encoding))[1] == body

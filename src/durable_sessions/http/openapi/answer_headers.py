@@ -58,6 +58,7 @@ OF_HTTP = frozenset(
         b"Cache-Control",
         b"Clear-Site-Data",
         b"Connection",
+        b"Content-Encoding",
         b"Content-Length",
         b"Content-Security-Policy",
         b"Content-Type",

@@ -26,7 +26,7 @@ NOUN = Noun(
             "`Accept: application/octet-stream`, in binary: `DSO1`, u32 from, u32 count, u32 length of the "
             "tail, f64 t0, then the columns in their order, little-endian (u32 bytes, i32 pair, u32 at, u32 "
             "key, u16 name, u16 characters, u16 thread, u8 role, u8 flags), then the tail, which is "
-            "`requests` as JSON.",
+            "`requests` as JSON. With `Accept-Encoding: gzip` it is packed.",
             {
                 200: Answer(
                     "The outline, or a block.",

@@ -1,5 +1,7 @@
-"""Outlines over HTTP."""
+"""Outlines over HTTP: packed with gzip for who takes it, since they are numbers and tell no secrets."""
 
+import re
+import zlib
 from typing import ClassVar
 
 import msgspec
@@ -30,7 +32,10 @@ _JSON: Header = (b"Content-Type", b"application/json")
 _OCTETS: Header = (b"Content-Type", b"application/octet-stream")
 _NO_STORE: Header = (b"Cache-Control", b"no-store")
 _NO_CACHE: Header = (b"Cache-Control", b"private, no-cache")
-_VARY: Header = (b"Vary", ACCEPT_OUTLINE.name.encode())
+_ENCODING = b"Accept-Encoding"
+_VARY: Header = (b"Vary", ACCEPT_OUTLINE.name.encode() + b", " + _ENCODING)
+_PACKED_BYTES_MIN = 1_024
+_GZIP = re.compile(rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?P<q>[0-9.]{1,5}))?\s*(?=,|$)")
 
 
 class OutlineRoutes:
@@ -46,7 +51,7 @@ class OutlineRoutes:
         position = parameters.whole_if_given(FROM)
         async with self._sessions.scans.admitted(caller.key_id):
             if position is None:
-                return await self._overview(durable, parameters.whole(POINTS))
+                return await self._overview(request, durable, parameters.whole(POINTS))
             require_within("from", str(position), position, durable)
             if position == durable.tail:
                 raise InvalidRequestError(
@@ -54,7 +59,7 @@ class OutlineRoutes:
                 )
             return await self._block(request, durable, position)
 
-    async def _overview(self, durable: StreamView, points_max: int) -> Response:
+    async def _overview(self, request: Request, durable: StreamView, points_max: int) -> Response:
         found = await self._outlines.overview(durable, points_max)
         said = OutlineAnswer(
             session_of(durable.stream.key),
@@ -68,17 +73,37 @@ class OutlineRoutes:
             found.names,
             found.threads,
         )
-        return Response(200, [_JSON, _NO_STORE, incarnations.of(durable)], msgspec.json.encode(said))
+        fields = [_JSON, _NO_STORE, (b"Vary", _ENCODING), incarnations.of(durable)]
+        return await _packed(request, fields, msgspec.json.encode(said))
 
     async def _block(self, request: Request, durable: StreamView, position: int) -> Response:
         served = await self._outlines.block(durable, position)
         is_binary = b"application/octet-stream" in request.headers.get(ACCEPT_OUTLINE.key, b"")
-        etag = f'"{served.tag}-{"b" if is_binary else "j"}"'
+        form = ("b" if is_binary else "j") + ("z" if _takes_gzip(request) else "")
+        etag = f'"{served.tag}-{form}"'
         fields = [(ETAG, etag.encode()), _NO_CACHE, _VARY, incarnations.of(durable)]
         if headers.matches_etag(request.headers.get(IF_NONE_MATCH.key, b""), etag):
             return Response(304, fields)
         if is_binary:
-            return Response(200, [_OCTETS, *fields], blocks.to_binary(served.block))
-        return Response(200, [_JSON, *fields], await CPU.run(blocks.to_json, served.block))
+            return await _packed(request, [_OCTETS, *fields], blocks.to_binary(served.block))
+        return await _packed(request, [_JSON, *fields], await CPU.run(blocks.to_json, served.block))
 
     handlers: ClassVar[dict[str, Handler]] = {"readOutline": _read}
+
+
+def _takes_gzip(request: Request) -> bool:
+    found = _GZIP.search(request.headers.get(_ENCODING.lower(), b"").lower())
+    return found is not None and (found["q"] is None or found["q"].strip(b"0.") != b"")
+
+
+async def _packed(request: Request, fields: list[Header], body: bytes) -> Response:
+    """Return an answer as small as its asker can take it; packed in a thread, which takes milliseconds."""
+    if len(body) < _PACKED_BYTES_MIN or not _takes_gzip(request):
+        return Response(200, fields, body)
+    return Response(200, [*fields, (b"Content-Encoding", b"gzip")], await CPU.run(_gzip, body))
+
+
+def _gzip(body: bytes) -> bytes:
+    # Without the time and name that gzip files have: equal bodies are equal bytes.
+    packer = zlib.compressobj(level=5, wbits=31)
+    return packer.compress(body) + packer.flush()
