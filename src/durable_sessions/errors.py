@@ -86,7 +86,7 @@ class InvalidOffsetError(DurableSessionsError):
 
 
 class OffsetBeyondTailError(DurableSessionsError):
-    """{what} {offset} lies beyond the end of the stream, which is {tail}."""
+    """{what} {offset} lies beyond the end of the stream, which is {tail}. Send one up to that end."""
 
     code = "offset_beyond_tail"
 

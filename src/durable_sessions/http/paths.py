@@ -9,6 +9,7 @@ from durable_sessions.streams.stream import Key
 
 API_ROOT = b"/v1/"
 STREAM_ROOT = b"/v1/stream/"
+DOCS_ROOT = b"/docs"
 SIGN_IN = b"/v1/login"
 """Where a browser signs in: the only path below ``/v1`` for which ``POST`` needs no key."""
 _CONTROL_ROOT = STREAM_ROOT + b"__ds"
@@ -67,6 +68,14 @@ def _invalid(problem: str) -> InvalidPathError:
 def is_of_protocol(path: bytes) -> bool:
     """Say whether a path belongs to the strict protocol, or to no part of the API at all."""
     return path.startswith(STREAM_ROOT) or not (path.startswith(API_ROOT) or path == API_ROOT[:-1])
+
+
+def checks_parameters(path: bytes) -> bool:
+    """Say whether a query parameter that the operation of a path does not have is refused.
+
+    The stream protocol ignores them, and so does what people open in a browser: links gain some on their way.
+    """
+    return not path.startswith((STREAM_ROOT, DOCS_ROOT + b"/")) and path not in (b"/", DOCS_ROOT)
 
 
 def is_of_control(path: bytes) -> bool:

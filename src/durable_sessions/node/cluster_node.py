@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from durable_sessions import __version__
@@ -37,14 +36,12 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import Health
-from durable_sessions.http.bodies.operations import Alive
 from durable_sessions.http.carrier.message import (
     AdmitAll,
     Admitted,
     Answer,
     Handler,
     Request,
-    Response,
 )
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.http.ui.addresses import kept_base
@@ -100,7 +97,6 @@ HAND_OVER_SECONDS_MAX = 30.0
 HAND_OVERS_MAX = 2
 """How many partitions a node that stops gives up at a time."""
 _LOCK = "cluster"
-_ALIVE = Response(200, [(b"Content-Type", b"application/json")], msgspec.json.encode(Alive("alive")))
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
 
@@ -288,8 +284,6 @@ class ClusterNode:
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request of a client, wherever its partition is."""
-        if request.path == b"/livez":
-            return _ALIVE
         if self.operations.serves(request):
             return self.operations.answer(request)
         return self.enter(request) or self.asked.forward(ENTRANCE, request)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from prometheus_client.exposition import generate_latest
 
-from durable_sessions.errors import LinkDownError
+from durable_sessions.errors import LinkDownError, UnknownParameterError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.cluster_metrics import ClusterFigures, PartitionFigures, cluster_metrics
-from durable_sessions.http.bodies.operations import PartitionOwner, Readiness, SearchReadiness
+from durable_sessions.http.api.route_table import ROUTES
+from durable_sessions.http.bodies.operations import Alive, PartitionOwner, Readiness, SearchReadiness
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.log.shared import boottime
 from durable_sessions.node.cluster_partitions import ENTRANCE
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from durable_sessions.node.cluster_node import ClusterNode
 
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_READY, _METRICS = b"/readyz", b"/metrics"
+_LIVE, _READY, _METRICS = b"/livez", b"/readyz", b"/metrics"
+_ALIVE = Response(200, [(b"Content-Type", b"application/json")], msgspec.json.encode(Alive("alive")))
 
 
 class ClusterOperations:
@@ -56,10 +58,16 @@ class ClusterOperations:
 
     def serves(self, request: Request) -> bool:
         """Say whether a request is one of these operations."""
-        return request.method in (b"GET", b"HEAD") and request.path in (_READY, _METRICS)
+        return request.method in (b"GET", b"HEAD") and request.path in (_LIVE, _READY, _METRICS)
 
     async def answer(self, request: Request) -> Answer:
         """Answer one of these operations."""
+        try:
+            ROUTES.check_parameters(request)
+        except UnknownParameterError as error:
+            return ANSWER_FORMAT.refuse(request.path, error, request.id)
+        if request.path == _LIVE:
+            return _ALIVE
         return await (self.ready if request.path == _READY else self.metrics)(request)
 
     async def ready(self, request: Request) -> Answer:

@@ -159,7 +159,9 @@ def _fork_position(source: Stream, fork: Fork, anchor_end: int | None) -> int:
         return source.tail
     if fork.anchor > source.tail:
         end = offsets.encode(source.tail)
-        raise InvalidForkError(problem=f"the place to fork at lies beyond the end of the source, {end}")
+        raise InvalidForkError(
+            problem=f"the place to fork at lies beyond the end of the source; send {end} or an earlier offset"
+        )
     if fork.beyond and (anchor_end is None or fork.anchor + fork.beyond > anchor_end):
         raise InvalidForkError(problem="Stream-Fork-Sub-Offset reaches past the append at Stream-Fork-Offset")
     return fork.anchor + fork.beyond

@@ -33,7 +33,13 @@ from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, Response, StreamingResponse
-from durable_sessions.http.paths import API_ROOT, SIGN_IN, STREAM_ROOT, is_of_control, is_of_environment_work
+from durable_sessions.http.paths import (
+    SIGN_IN,
+    STREAM_ROOT,
+    checks_parameters,
+    is_of_control,
+    is_of_environment_work,
+)
 
 _DATA_ROOT = b"/v1/"
 _VAULTS = b"/v1/vaults"
@@ -175,8 +181,7 @@ class Application:
     def refuse_parameters(self, request: Request) -> Response | None:
         """Return the refusal of a request with a parameter that its operation does not have."""
         try:
-            if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
-                ROUTES.check_parameters(request)
+            _check_parameters(request)
         except DurableSessionsError as error:
             return self.refuse(request, error)
         return None
@@ -202,8 +207,7 @@ class Application:
         return not is_of_control(path) or self._subscriptions.is_keyed(request)
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
-        if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
-            ROUTES.check_parameters(request)
+        _check_parameters(request)
         if is_of_environment_work(request.path) and request.method != b"OPTIONS":
             return self.answer_in_parts(request, self._ask)
         if self._sessions.serves(request.path):
@@ -268,3 +272,8 @@ async def _answered(answer: Awaitable[Answer], request: Request) -> Answer:
         return await answer
     except DurableSessionsError as error:
         return refusal_at(request.path, error, request.id)
+
+
+def _check_parameters(request: Request) -> None:
+    if request.query and checks_parameters(request.path) and not is_strict(request):
+        ROUTES.check_parameters(request)

@@ -14,7 +14,7 @@ from durable_sessions.http.openapi.error_groups import ALWAYS, CARRIER, ENTRANCE
 from durable_sessions.http.openapi.parts import JSON, Operation
 from durable_sessions.http.openapi.schemas import Schema, ref
 from durable_sessions.http.openapi.struct_schemas import schema_of
-from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
+from durable_sessions.http.paths import STREAM_ROOT, checks_parameters, is_of_protocol
 
 ONE_SESSION = "/v1/sessions/{session_id}"
 """The path of a session; those below it are about that session, too."""
@@ -27,7 +27,7 @@ def codes(operation: Operation) -> list[str]:
         found += ["authentication_error", "keys_unproven", "rate_limited", "share_exceeded"]
         if operation.role != "reader":
             found.append("permission_error")
-    if face(operation) == "sessions":
+    if checks_parameters(operation.path.encode()):
         found.append("unknown_parameter")
     if face(operation) == "control":
         found = [code for code in found if code != "invalid_json"]  # spelled as invalid_request there
