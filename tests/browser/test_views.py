@@ -242,6 +242,73 @@ def test_two_runs_are_compared_from_where_they_parted(opened: OpenPage, family: 
     assert page.run(apart) == ["+ 1", "failed", "passed"], "equal calls with other results, too"
 
 
+def test_long_runs_open_at_their_first_difference(opened: OpenPage, client: httpx2.Client) -> None:
+    for name, word in (("long-a", "one"), ("long-b", "another")):
+        events = [
+            event
+            for at in range(400)
+            for event in (
+                call(f"c{at}", f"make {word if at in (150, 151, 390) else 'it'} {at}"),
+                result(f"c{at}", "ok"),
+            )
+        ]
+        store(client, name, events)
+    page = opened("/compare?a=long-a&b=long-b", 1300, 500)
+    here = "document.querySelector('.pair.here')"
+    page.until(f"{here}?.innerText.includes('make one 150')")
+    box = page.run(f"(box => [box.top, box.bottom])({here}.getBoundingClientRect())")
+    assert 0 < box[0] < box[1] < 500, "the first difference is what is seen"
+    page.sees("difference 1 of 3")
+    folds = "[...document.querySelectorAll('.pair-fold')].map((one) => one.innerText)"
+    assert page.run(folds) == ["148 equal steps", "234 equal steps", "7 equal steps"]
+    page.until("!document.querySelector('.step .bar')")
+    assert sum("/events?" in url for url in page.requests) <= 6, (
+        "steps that lie near each other are read together"
+    )
+    for key, step, text in (
+        ("n", 2, "one 151"),
+        ("n", 3, "one 390"),
+        ("n", 3, "one 390"),
+        ("N", 2, "one 151"),
+    ):
+        page.press(key)
+        page.until(f"{here}?.innerText.includes('make {text}') && location.search.includes('step={step}')")
+        page.sees(f"difference {step} of 3")
+        page.until(f"document.activeElement === {here}")
+    page = opened("/compare?a=long-a&b=long-b&step=3&same=hide", 1300, 500)
+    page.until(f"{here}?.innerText.includes('make one 390')")
+    assert page.run(folds) == ["150 equal steps", "238 equal steps", "9 equal steps"]
+    page.click(".pair-fold:last-child button")
+    page.until(
+        f"{folds.replace('map', 'filter')}.length === 2 && document.querySelectorAll('.pair.same').length === 9"
+    )
+    assert page.problems == []
+
+
+def test_threads_are_compared_with_those_of_their_name(opened: OpenPage, client: httpx2.Client) -> None:
+    def events(order: str) -> list[dict[str, object]]:
+        made: list[dict[str, object]] = [
+            {"type": "session.thread_created", "session_thread_id": f"{name}-{order}", "agent_name": name}
+            for name in order.split("-")
+        ]
+        said = [(name, number) for number in range(3) for name in order.split("-")]
+        return made + [
+            {"type": "agent.message", "content": f"{name} {number}", "session_thread_id": f"{name}-{order}"}
+            for name, number in said
+        ]
+
+    store(client, "threads-a", events("ann-bob"))
+    store(client, "threads-b", events("bob-ann"))
+    page = opened("/compare?a=threads-a&b=threads-b")
+    page.sees("no step differs")
+    page.until("!document.querySelector('.step .bar')")
+    assert page.run("[...document.querySelectorAll('.pairs-thread')].map((one) => one.innerText)") == [
+        "thread ann",
+        "thread bob",
+    ]
+    assert page.problems == []
+
+
 def clean(page: Page) -> None:
     """Hold a page against the rules of axe."""
     page.run(AXE + "; 1")

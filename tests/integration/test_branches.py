@@ -191,6 +191,10 @@ async def test_how_two_branches_differ(api: httpx2.AsyncClient) -> None:
     assert (one["usage"]["input_tokens"], one["usage"]["cost_usd"]) == (7, 0.5)
     assert one["memory"] == {"writes": 0, "reads": 0}
     assert found["b"]["events"] == 3
+    late = {"type": "agent.message", "content": "Done.", "processed_at": "2026-01-02T03:04:05Z"}
+    await send(api, "timed", {**late, "processed_at": "2026-01-02T03:00:00Z"}, late)
+    timed = (await api.get("/sessions/timed/diff?with=b")).json()["a"]
+    assert timed["seconds"] == 245, "as the events say, not as they were stored"
     source = (await api.get("/sessions/s/diff?with=a&at=2&with_at=4")).json()
     assert source["common"] == {"session": "s", "position": 2}
     assert (source["a"]["events"], source["b"]["events"]) == (0, 2)

@@ -8,6 +8,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import Offset, Whole, about
+from durable_sessions.sessions.event_times import happened_ms
 from durable_sessions.sessions.graph import schemas
 from durable_sessions.sessions.graph.fold import Fold
 from durable_sessions.sessions.graph.folded_session import KnownFact
@@ -50,7 +51,7 @@ class BranchSide(msgspec.Struct):
     artifacts: list[AttachedFile]
     memory: MemoryCounts
     usage: ModelUsage
-    seconds: Annotated[float, about("From the first event behind the prefix to the last.")]
+    seconds: Annotated[float, about("From when the first event behind the prefix happened to the last.")]
     done: bool | None
 
 
@@ -108,8 +109,10 @@ class BranchTally:
     def step(self, happened: Happened) -> None:
         """Take the next event."""
         self._events += 1
-        self._first_ms = happened.at_ms if self._first_ms is None else self._first_ms
-        self._last_ms = happened.at_ms
+        at_ms = happened_ms(happened.body)  # of imported events not when they were stored
+        if at_ms is not None:
+            self._first_ms = at_ms if self._first_ms is None else min(self._first_ms, at_ms)
+            self._last_ms = max(self._last_ms, at_ms)
         if happened.type in CALLS:
             name = (happened.members.text("name") or "")[: self._limits.graph_name_max]
             if name in self._tools or len(self._tools) < self._limits.state_list_max:

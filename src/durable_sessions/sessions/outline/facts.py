@@ -13,7 +13,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.lenient import count
 from durable_sessions.rendering import events, lenses
-from durable_sessions.times import parse_rfc3339
+from durable_sessions.sessions.event_times import EventTimes
 
 ROLES = ("user", "agent", "thinking", "tool", "result", "system", "error", "status", "other")
 USER, AGENT, THINKING, TOOL, RESULT, SYSTEM, ERROR, STATUS, OTHER = range(9)
@@ -56,15 +56,11 @@ _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufef
 _EMPTY = (b"", b"null", b'""', b"[]", b"{}", b"0", b"false")
 
 
-class _Event(msgspec.Struct):
+class _Event(EventTimes):
     """The members that an outline looks at, not decoded yet: clients may send anything."""
 
     id: str = ""
     type: str = ""
-    created_at: str = ""
-    original_created_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    original_processed_at: msgspec.Raw = lenient.NULL
-    source: msgspec.Raw = lenient.NULL
     session_thread_id: msgspec.Raw = lenient.NULL
     name: msgspec.Raw = lenient.NULL
     mcp_server_name: msgspec.Raw = lenient.NULL
@@ -170,7 +166,7 @@ def facts_of(stored: bytes, index: int) -> Facts:
     # A guess from the bytes: a text that quotes such a block counts, too.
     if b"image" in stored and b'"image"' in bytes(event.content):
         flags |= IMAGE
-    facts = Facts(event.id, role, flags, _at_ms(event), 0, 0)
+    facts = Facts(event.id, role, flags, event.happened_ms, 0, 0)
     if event.session_thread_id is not lenient.NULL:
         facts.thread = (lenient.text(event.session_thread_id) or "")[:THREAD_CHARACTERS_MAX]
     if role == TOOL:
@@ -290,22 +286,6 @@ def _micros(raw: msgspec.Raw) -> int | None:
     except ValueError:
         return None
     return round(micros) if 0 <= micros <= _COST_MICROS_MAX else None
-
-
-def _at_ms(event: _Event) -> int | None:
-    """Return when an event happened, None if nobody knows; as ``rendering`` tells it."""
-    original = event.original_created_at
-    if original is not msgspec.UNSET or event.original_processed_at is not lenient.NULL:
-        for raw in (original, event.original_processed_at):
-            text = None if raw is msgspec.UNSET else lenient.text(raw)
-            at_ms = None if text is None else parse_rfc3339(text)
-            if at_ms is not None and at_ms >= 0:
-                return at_ms
-        if original is not msgspec.UNSET:
-            return None
-    if event.source is not lenient.NULL and b'"record_id"' in bytes(event.source):
-        return None
-    return parse_rfc3339(event.created_at)
 
 
 def _text(raw: msgspec.Raw) -> str:

@@ -1,7 +1,7 @@
 // Two runs side by side: the events that they share are one folded row, and behind them steps are aligned.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
-import { FAILED, Outline, QUIET, RESULT, TOOL } from "../api/outline.js";
+import { folded, NearEvents, rowsOf, STEPS_MAX, stepsOf } from "../list/comparison.js";
 import { entryFor } from "../list/transcript.js";
 import { html } from "../parts/html.js";
 import { glyph, Icon } from "../parts/icons.js";
@@ -9,46 +9,13 @@ import { useKeys } from "../parts/keys.js";
 import { Links } from "../parts/links.js";
 import { duration, exact, money } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
-import { aligned, wordsApart } from "../reading/diff.js";
+import { wordsApart } from "../reading/diff.js";
 import { telling } from "../reading/entry.js";
-import { compact, oneLine } from "../reading/text.js";
+import { compact, oneLine, plural } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
 
-const STEPS_MAX = 4000, SHOWN_MAX = 400, BLOCK = 4096, CLIP = 4096;
+const SHOWN_MAX = 300, ABOVE = 60;
 const parsed = (text) => { const [id, at] = (text ?? "").split("@"); return { id, at: at ? Number(at) : undefined }; };
-
-/** The steps of a session behind the events that it shares: what is a row, with the key by which it is compared. */
-async function steps(id, from, until) {
-  const outline = new Outline(id, () => {});
-  await outline.open();
-  const found = [], end = Math.min(until ?? outline.events, outline.events);
-  for (let number = Math.floor(from / BLOCK); number * BLOCK < end && found.length < STEPS_MAX; number++) {
-    const block = await outline.fetch(number);
-    for (let i = 0; i < block.count && found.length < STEPS_MAX; i++) {
-      const position = block.from + i;
-      if (position < from || position >= end || block.flags[i] & QUIET || (block.role[i] === RESULT && block.pair[i])) continue;
-      found.push({ position, key: `${block.role[i]} ${block.key[i]}`, failed: (block.flags[i] & FAILED) !== 0,
-        pair: block.role[i] === TOOL ? block.pair[i] : 0 });
-    }
-  }
-  outline.closed = true;
-  return { found, isAll: found.length < STEPS_MAX };
-}
-
-/** Rows of two columns: pairs of equal steps, and gaps beside those of one side. */
-function rowsOf(a, b) {
-  const pairs = aligned(a.map((one) => one.key), b.map((one) => one.key));
-  if (pairs === null) return { rows: [...a.map((one) => [one, null]), ...b.map((one) => [null, one])], isAligned: false };
-  const rows = [];
-  let i = 0, j = 0;
-  for (const [x, y] of [...pairs, [a.length, b.length]]) {
-    while (i < x && j < y) rows.push([a[i++], b[j++], "differs"]);
-    while (i < x) rows.push([a[i++], null, "differs"]);
-    while (j < y) rows.push([null, b[j++], "differs"]);
-    if (x < a.length) { rows.push([a[x], b[y], a[x].failed === b[y].failed ? "same" : "differs"]); i = x + 1; j = y + 1; }
-  }
-  return { rows, isAligned: true };
-}
 
 export default function Compare() {
   const { params } = route.value;
@@ -73,53 +40,67 @@ function Choose({ a }) {
     <datalist id="sessions-known">${sessions.map((one) => html`<option value=${one.id}>${oneLine(one.title ?? "", 80)}</option>`)}</datalist><button type="submit">Compare</button></form>`;
 }
 
-function Compared({ a, b }) {
-  const [made, set] = useState(null), [error, fail] = useState(null);
-  const same = route.value.params.get("same") === "hide", [drawn, draw] = useState(SHOWN_MAX);
+function useComparison(a, b) {
+  const [made, set] = useState(null), [error, fail] = useState(null), [, redraw] = useState(0), events = useRef(null);
   useEffect(() => {
     document.title = `${a.id} and ${b.id} · Durable Sessions`;
+    events.current = [a.id, b.id].map((id) => new NearEvents(id, () => redraw((count) => count + 1)));
     (async () => {
       const diff = await get(sessionPath(a.id, "/diff"), { with: b.id, at: a.at, with_at: b.at });
       const from = diff.common?.position ?? 0;
-      const [left, right] = await Promise.all([steps(a.id, from, a.at), steps(b.id, from, b.at)]);
+      const [left, right] = await Promise.all([stepsOf(a.id, from, a.at), stepsOf(b.id, from, b.at)]);
       set({ diff, from, ...rowsOf(left.found, right.found), isAll: left.isAll && right.isAll });
     })().catch(fail);
   }, []);
-  const next = (step) => {
-    const rows = [...document.querySelectorAll(".pair.differs")], at = rows.indexOf(document.activeElement);
-    const target = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
-    target?.focus();
+  return { made, error, events: events.current };
+}
+
+function Compared({ a, b }) {
+  const { params } = route.value, same = params.get("same") === "hide", { made, error, events } = useComparison(a, b);
+  const [opened, open] = useState(new Set()), [from, begin] = useState(null), list = useRef(null), seen = useRef(null);
+  const many = made?.differences ?? 0, asked = Number(params.get("step"));
+  const number = Number.isInteger(asked) && asked > 0 ? Math.min(asked, many) - 1 : 0;
+  const change = (values) => go(address("/compare", { a: params.get("a"), b: params.get("b"), step: params.get("step"), same: params.get("same"), ...values }), { replace: true });
+  const items = made ? folded(made.rows, opened, same) : [], place = items.findIndex((item) => item.number === number);
+  const isDrawn = from !== null && place >= from && place < from + SHOWN_MAX;
+  const start = isDrawn || (from !== null && seen.current === number) ? from : Math.max(0, place - ABOVE), shown = items.slice(start, start + SHOWN_MAX);
+  useEffect(() => {
+    if (!made) return;
+    if (start !== from) begin(start);
+    if (seen.current === number) return;
+    const target = list.current?.querySelector(`[data-number="${number}"]`), isFirst = seen.current === null;
+    seen.current = number;
+    if (!isFirst) target?.focus({ preventScroll: true });
     target?.scrollIntoView({ block: "center" });
-  };
-  useKeys({ n: () => next(1), N: () => next(-1), Escape: () => history.back() }, [made]);
+  }, [made, number, start]);
+  useEffect(() => ["one", "other"].forEach((side, at) => events?.[at].want(shown.flatMap((row) => (row[side] ? [row[side].position, ...(row[side].pair ? [row[side].position + row[side].pair] : [])] : [])))));
+  const next = (step) => many && change({ step: Math.max(0, Math.min(many - 1, number + step)) + 1 });
+  useKeys({ n: () => next(1), N: () => next(-1), Escape: () => history.back() }, [made, number, same]);
   if (error) return html`<${Failed} alone error=${error} />`;
   if (!made) return html`<${Loading} />`;
-  const { diff, from, rows, isAligned, isAll } = made;
-  const shown = same ? rows.filter((row) => row[2] !== "same") : rows;
-  const first = rows.findIndex((row) => row[2] === "differs");
+  const { diff, isAligned, isAll } = made;
   return html`<div class="toolbar"><h1>Compare</h1><a href=${sessionAddress(a.id)}><bdi>${a.id}</bdi></a> with <a href=${sessionAddress(b.id)}><bdi>${b.id}</bdi></a>
-      <span class="count">${from ? `${exact(from)} events in common, then ` : "no common source, aligned from the start: "}${exact(diff.a.events)} and ${exact(diff.b.events)} events</span><span class="room"></span>
-      <label class="check"><input type="checkbox" checked=${same} onChange=${() => go(address("/compare", { a: route.value.params.get("a"), b: route.value.params.get("b"), same: same ? null : "hide" }), { replace: true })} /> only differences</label><${Links} path=${sessionPath(a.id, "/diff")} params=${{ with: b.id, at: a.at, with_at: b.at }} /></div>
-    <div class="compare"><${Head} diff=${diff} />
+      <span class="count">${made.from ? `${exact(made.from)} events in common, then ` : "no common source, aligned from the start: "}${exact(diff.a.events)} and ${exact(diff.b.events)} events</span><span class="room"></span>
+      <span class="hits" role="status">${many ? `difference ${exact(number + 1)} of ${exact(many)}` : "no step differs"}
+        ${many > 0 && html` <button type="button" class="quiet-button" aria-label="Previous difference" onClick=${() => next(-1)}>N</button><button type="button" class="quiet-button" aria-label="Next difference" onClick=${() => next(1)}>n</button>`}</span>
+      <label class="check"><input type="checkbox" checked=${same} onChange=${() => { begin(null); seen.current = null; change({ same: same ? null : "hide" }); }} /> only differences</label><${Links} path=${sessionPath(a.id, "/diff")} params=${{ with: b.id, at: a.at, with_at: b.at }} /></div>
+    <div class="compare" ref=${list}><${Head} diff=${diff} />
     ${!isAligned && html`<p class="banner">They differ in more than 2,500 steps: shown one after the other.</p>`}
     ${!isAll && html`<p class="banner">Only the first ${exact(STEPS_MAX)} steps of each were compared.</p>`}
-    ${from > 0 && html`<p class="common"><a href=${sessionAddress(a.id, { at: from })}>${exact(from)} events in common</a></p>`}
-    <ol class="pairs">${shown.slice(0, drawn).map((row) => html`<${Pair} key=${`${row[0]?.position} ${row[1]?.position}`} row=${row} sessions=${[a.id, b.id]} isFirst=${rows[first] === row} />`)}</ol>
-    ${shown.length > drawn && html`<p class="note">${exact(drawn)} of ${exact(shown.length)} rows. <button type="button" onClick=${() => draw(drawn + SHOWN_MAX)}>Show more</button></p>`}</div>`;
+    ${made.from > 0 && html`<p class="common"><a href=${sessionAddress(a.id, { at: made.from })}>${exact(made.from)} events in common</a></p>`}
+    ${start > 0 && html`<p class="note">${exact(start)} rows above. <button type="button" onClick=${() => begin(Math.max(0, start - SHOWN_MAX))}>Show them</button></p>`}
+    <ol class="pairs">${shown.map((item) => (item.sign === "thread" ? html`<li key=${`thread ${item.name}`} class="pairs-thread">${item.name ? html`thread <bdi>${oneLine(item.name, 80)}</bdi>` : "primary thread"}</li>`
+      : item.sign === "fold" ? html`<li key=${`fold ${item.first.one.position}`} class="pair-fold"><button type="button" class="quiet-button" onClick=${() => open(new Set([...opened, item.first]))}>${exact(item.many)} equal ${plural(item.many, "step")}</button></li>`
+      : html`<${Pair} key=${`${item.one?.position} ${item.other?.position}`} row=${item} sessions=${[a.id, b.id]} events=${events} isHere=${item.number === number} />`))}</ol>
+    ${items.length > start + SHOWN_MAX && html`<p class="note">${exact(items.length - start - SHOWN_MAX)} rows below. <button type="button" onClick=${() => begin(start + SHOWN_MAX - ABOVE)}>Show them</button></p>`}</div>`;
 }
 
 /** What a step was: its event, and the result of a call; null until they are there. */
-function useStep(session, one) {
-  const [found, set] = useState(null);
-  useEffect(() => {
-    if (!one) return;
-    const read = (at) => get(sessionPath(session, "/events"), { from: at, limit: 1, clip: CLIP, lens: true }).then((page) => page.data[0]);
-    Promise.all([read(one.position), one.pair ? read(one.position + one.pair) : null]).then(([event, result]) => {
-      const known = entryFor(event);
-      set({ entry: { ...known, failed: known.failed || one.failed }, result: result && entryFor(result), isClipped: Boolean(event.clipped ?? result?.clipped) });
-    }, () => {});
-  }, [one]);
-  return found;
+function stepOf(events, one) {
+  const event = one && events.events.get(one.position), result = one?.pair ? events.events.get(one.position + one.pair) : null;
+  if (!event || result === undefined) return null;
+  const known = entryFor(event);
+  return { entry: { ...known, failed: known.failed || one.failed }, result: result && entryFor(result), isClipped: Boolean(event.clipped ?? result?.clipped) };
 }
 
 const textOf = (entry) => entry.parts.map((part) => part.text ?? part.lines?.join("\n") ?? part.rows?.map((row) => row.join(": ")).join("\n") ?? "").join("\n");
@@ -127,14 +108,14 @@ const textOf = (entry) => entry.parts.map((part) => part.text ?? part.lines?.joi
 const wordsOf = (step) => `${textOf(step.entry) || step.entry.line}${step.result ? `\n\n${textOf(step.result)}` : ""}`;
 
 /** A row: a step of each, or of one. Two of a kind that differ open, and so do two that are the same but for their results. */
-function Pair({ row, sessions, isFirst }) {
-  const [one, other, kind] = row, left = useStep(sessions[0], one), right = useStep(sessions[1], other), [open, toggle] = useState(false);
+function Pair({ row, sessions, events, isHere }) {
+  const { one, other, sign: kind } = row, left = stepOf(events[0], one), right = stepOf(events[1], other), [open, toggle] = useState(false);
   const isBoth = left !== null && right !== null && left.entry.title === right.entry.title, differs = kind === "differs" || (isBoth && wordsOf(left) !== wordsOf(right));
   const sign = kind === "differs" ? "≠" : differs ? "≈" : "=";
-  return html`<li class=${`pair ${kind}`} tabindex=${kind === "differs" ? "0" : null}>
-    <${Step} session=${sessions[0]} one=${one} found=${left} />
+  return html`<li class=${`pair ${kind} ${isHere ? "here" : ""}`} tabindex=${kind === "differs" ? "0" : null} data-number=${row.number} aria-current=${isHere ? "step" : null}>
+    <${Step} session=${sessions[0]} one=${one} found=${left} isFirst=${row.number === 0 && one !== null} />
     ${isBoth && differs ? html`<button type="button" class="sign" aria-expanded=${open} aria-label="What differs" title="What differs" onClick=${() => toggle(!open)}>${sign}</button>` : html`<span class="sign">${sign}</span>`}
-    <${Step} session=${sessions[1]} one=${other} found=${right} isFirst=${isFirst} />
+    <${Step} session=${sessions[1]} one=${other} found=${right} isFirst=${row.number === 0 && one === null} />
     ${open && html`<${Apart} left=${left} right=${right} />`}</li>`;
 }
 
