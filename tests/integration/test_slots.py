@@ -250,6 +250,54 @@ async def test_what_is_said_of_a_session_counts_if_the_append_creates_it(api: ht
     assert (await api.get("/sessions/t")).status_code == 404
 
 
+GOAL = {"goal": "Mend it", "budget": {"tool_calls": 1}, "outcome": {"features": [{"id": "f1", "text": "t"}]}}
+
+
+async def test_an_append_that_creates_a_session_says_what_it_is_for(api: httpx2.AsyncClient) -> None:
+    """Budget, outcome and goal become the first events, as if the session had been created by itself."""
+    await api.put("/sessions/alone", json=GOAL)
+    call = {"type": "agent.tool_use", "name": "ls"}
+    shown = {"Prefer": "return=representation", "Idempotency-Key": "k"}
+    body = {"events": [call], "session": GOAL, "if": {"exists": False}}
+    answers = [await api.post("/sessions/s/events", json=body, headers=shown) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    data = answers[0].json()["data"]
+    assert ([one["type"] for one in data], data) == (["agent.tool_use"], answers[1].json()["data"])
+    types = [one["type"] for one in (await api.get("/sessions/s/events")).json()["data"]]
+    opening = ["ds.budget.set", "ds.outcome.defined", "ds.fact"]
+    assert types == [*opening, "agent.tool_use", "ds.budget.tripped", "session.status_idle"]
+    states = [(await api.get(f"/sessions/{name}/state?at=3")).json() for name in ("alone", "s")]
+    for member in ("goal", "outcome", "budget"):
+        assert _without_ids(states[0][member]) == _without_ids(states[1][member]), member
+    refused = await api.post("/sessions/s/events", json={"events": [call], "session": GOAL})
+    assert (refused.status_code, code(refused)) == (409, "budget_exceeded")
+    assert (await api.put("/sessions/s", json=GOAL)).status_code == 200
+    other = await api.put("/sessions/s", json={**GOAL, "goal": "Break it"})
+    assert (other.status_code, code(other)) == (409, "session_exists")
+
+
+async def test_what_a_new_session_is_for_counts_for_the_events_beside_it(api: httpx2.AsyncClient) -> None:
+    """The events are decided behind the first ones: a limit that they raise is one that there is."""
+    raised = {"type": "ds.budget.set", "tool_calls": 2}
+    work = {"type": "agent.message"}
+    body = {"events": [work, raised], "session": GOAL}
+    refused = await api.post("/sessions/s/events", json=body)
+    assert (refused.status_code, code(refused)) == (403, "not_independent")
+    assert (await api.get("/sessions/s")).status_code == 404, "all or nothing"
+    pair = {"tokens": 5, "type": "limit", "max_list_cost": {"amount": "2500", "currency": "USD"}}
+    for budget in (pair, {"tokens": 0}, {"tokens": "5"}, {}):
+        body = {"events": [work], "session": {"budget": budget}}
+        assert (await api.post("/sessions/s/events", json=body)).status_code == 400, budget
+        assert (await api.put("/sessions/s", json={"budget": budget})).status_code == 400, budget
+    assert (await api.get("/sessions/s")).status_code == 404
+
+
+def _without_ids(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_ids(one) for name, one in value.items() if name not in ("id", "used")}
+    return [_without_ids(one) for one in value] if isinstance(value, list) else value
+
+
 async def test_if_none_match_lets_only_a_new_session_be(api: httpx2.AsyncClient) -> None:
     new = {"If-None-Match": "*"}
     assert (await api.post("/sessions/s/events", json=row(1), headers=new)).status_code == 204

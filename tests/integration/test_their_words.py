@@ -114,6 +114,17 @@ async def test_a_fork_goes_on_with_their_budget_and_only_a_judge_raises_it(api: 
     assert (await state(api, "begun"))["stops"][0]["kind"] == "budget"
 
 
+async def test_a_fork_lifts_a_limit_of_ours_if_a_judge_makes_it(api: httpx2.AsyncClient) -> None:
+    await api.put("/sessions/s", json={"budget": {"tool_calls": 5, "tokens": 9}})
+    await send(api, {"type": "agent.message"}, **CODER)
+    lifted = {"budget": {"tool_calls": None}}
+    source = {"Stream-Forked-From": "/v1/sessions/s"}
+    refused = await api.put("/sessions/f", json=lifted, headers=source | CODER)
+    assert (refused.status_code, code(refused)) == (403, "not_independent")
+    assert (await api.put("/sessions/f", json=lifted, headers=source | JUDGE)).status_code == 201
+    assert (await state(api, "f"))["budget"]["limits"] == {"tokens": 9}
+
+
 async def test_limits_of_ours_are_no_property(api: httpx2.AsyncClient) -> None:
     await api.put("/sessions/s", json={"budget": {"usd": 5}})
     refused = await api.post("/sessions/s", json={"budget": {"tokens": 5}})

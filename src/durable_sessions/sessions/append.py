@@ -71,7 +71,7 @@ def decide(
     """Return the effects and the answer of an append, or refuse it; a refusal changes nothing."""
     effects: list[Effect] = []
     stream = usable(state, key, now_ms, effects)
-    is_new = stream is None
+    begun: _Begun | None = None
     if stream is None:
         if batch.terms.if_exists or batch.terms.incarnation is not None:
             raise absent()
@@ -81,15 +81,9 @@ def decide(
             conditions.require(state, None, batch.conditions)
             if batch.is_test:
                 return [], Stored(0, closed=False)
-        created = StreamCreated(state.next_id, *key, JSON, now_ms)
-        effects.append(created)
-        attributes: dict[str, bytes] = {}
-        if batch.session is not None:
-            attributes[record.SESSION] = record.encode(batch.session, limits)
-            by = Appender(batch.actor, batch.may_judge)
-            attributes = cost_budget.begin(attributes, batch.session, by, 0, now_ms, limits)
-            effects.append(StreamDescribed(created.stream, now_ms, {**attributes}))
-        stream = state.as_created(created, attributes)
+        begun = _begin(state, key, batch, now_ms, limits)
+        effects += begun.effects
+        stream = state.as_created(begun.created, begun.attributes)
     else:
         if batch.terms.incarnation is not None:
             require_incarnation(stream, batch.terms.incarnation)
@@ -114,10 +108,51 @@ def decide(
         # If events must be read first, nothing is changed: the caller reads them and decides again.
         return [] if stored.repeats.unread else [*effects, *touched], stored
     # Events that are all stored already were appended when the conditions held, and are not appended again.
-    if batch.conditions is not None and not is_new and not repeats.all_known(state, stream, batch):
+    if batch.conditions is not None and begun is None and not repeats.all_known(state, stream, batch):
         conditions.require(state, stream, batch.conditions)
+    if begun is not None and batch.opening:
+        opened, stream = _open(state, stream, begun, batch, now_ms, limits, ids)
+        effects += opened
     placed, stored = place(state, stream, batch, now_ms, limits, ids)
     return [*effects, *placed] if effects else placed, stored
+
+
+class _Begun(NamedTuple):
+    """A session that an append creates: the effects, and the attributes that it begins with."""
+
+    created: StreamCreated
+    attributes: dict[str, bytes]
+    effects: list[Effect]
+
+
+def _begin(state: State, key: Key, batch: Batch, now_ms: int, limits: Limits) -> _Begun:
+    created = StreamCreated(state.next_id, *key, JSON, now_ms)
+    if batch.session is None:
+        return _Begun(created, {}, [created])
+    attributes = {record.SESSION: record.encode(batch.session, limits)}
+    by = Appender(batch.actor, batch.may_judge)
+    attributes = cost_budget.begin(attributes, batch.session, by, 0, now_ms, limits)
+    described = StreamDescribed(created.stream, now_ms, {**attributes})
+    return _Begun(created, attributes, [created, described])
+
+
+def _open(
+    state: State,
+    stream: StreamRecord,
+    begun: _Begun,
+    batch: Batch,
+    now_ms: int,
+    limits: Limits,
+    ids: Ids,
+) -> tuple[list[Effect], StreamRecord]:
+    """Return the effects of what a new session begins with, and the stream as it is behind that."""
+    first = Batch(batch.opening, batch.actor, append.Append(b"", JSON), may_judge=batch.may_judge)
+    effects, stored = place(state, stream, first, now_ms, limits, ids)
+    attributes = dict(begun.attributes)
+    for effect in effects:
+        if isinstance(effect, StreamDescribed):
+            attributes |= {name: value for name, value in effect.attributes.items() if value is not None}
+    return effects, state.as_created(begun.created, attributes, stored.tail)
 
 
 def place(

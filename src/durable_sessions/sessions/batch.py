@@ -24,7 +24,8 @@ class Batch:
     an evaluator, ``epoch`` is the lease that it states, ``calls`` are events known to be tool calls, and
     ``lives`` the incarnations of the sessions that an event refers to, by its index. ``conditions`` must hold
     at the tip; with them there may be no events, which only tests them. ``session`` is the record of a
-    session that this append creates. ``cost`` is a limit on cost that counts from behind these events on.
+    session that this append creates, and ``opening`` what it begins with, in front of the events.
+    ``cost`` is a limit on cost that counts from behind these events on.
     """
 
     drafts: Sequence[Draft]
@@ -41,6 +42,7 @@ class Batch:
     lives: Mapping[int, list[str | None]] = field(default_factory=dict)
     conditions: Conditions | None = None
     session: Record | None = None
+    opening: Sequence[Draft] = ()
     cost: float | msgspec.UnsetType | None = msgspec.UNSET
 
     @property

@@ -112,10 +112,16 @@ class State:
             raise OverloadedError(what="streams that its partition can number")
         return self.next_stream
 
-    def as_created(self, created: StreamCreated, attributes: dict[str, bytes]) -> StreamRecord:
-        """Return a stream as it will be once its creation has been carried out, policies included."""
+    def as_created(
+        self, created: StreamCreated, attributes: dict[str, bytes], tail: int | None = None
+    ) -> StreamRecord:
+        """Return a stream as it will be once its creation has been carried out, policies included.
+
+        ``tail`` is where it ends then, if its first records come with the creation.
+        """
         stream = Stream.of(created)
         stream.attributes = attributes
+        stream.tail = created.base if tail is None else tail
         if self._govern is not None:
             self._govern(stream)
         return stream

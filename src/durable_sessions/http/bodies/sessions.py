@@ -40,8 +40,9 @@ class SessionBody(msgspec.Struct):
     budget: Annotated[
         msgspec.Raw,
         about(
-            "Managed Agents' `{type: limit, max_list_cost}`, or natively limits, each a number above 0: "
-            "`tokens`, `usd`, `seconds`, `tool_calls`, `consecutive_errors`, `repeated_calls`."
+            "Managed Agents' `{type: limit, max_list_cost}`, or natively limits, each a number above 0 "
+            "(null lifts one that a fork inherits): `tokens`, `usd`, `seconds`, "
+            "`tool_calls`, `consecutive_errors`, `repeated_calls`."
         ),
     ] = NULL
     resources: list[Annotated[dict[str, msgspec.Raw], about(**ref("NewResource"))]] | None = None

@@ -114,7 +114,7 @@ def require_without(member: str, *, given: bool) -> None:
 
 def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[Draft]:
     """Return the events that a session begins with."""
-    first = _first_events(body, limits) if isinstance(body, NativeSessionBody) else []
+    first = first_events(body, limits) if isinstance(body, NativeSessionBody) else []
     raw = bytes(body.initial_events)
     if raw == b"null":
         return first
@@ -128,7 +128,7 @@ def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[D
     return [*first, *drafts]
 
 
-def _first_events(body: NativeSessionBody, limits: Limits) -> list[Draft]:
+def first_events(body: NativeSessionBody, limits: Limits) -> list[Draft]:
     """Return the events that say what a session is for, when it is done, and what it may use."""
     said: list[dict[str, object]] = []
     if budgets.is_native(body.budget):

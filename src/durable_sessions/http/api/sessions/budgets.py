@@ -69,6 +69,10 @@ def _check_limits(said: dict[str, Any]) -> None:
             raise InvalidSessionError(
                 problem=f"budget.{name[:40]} is not known; a budget limits {', '.join(LIMITS)}."
             )
+        if limit is None:  # as in ds.budget.set: it lifts a limit, which only a fork can have yet
+            continue
         number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if not number or not 0 < limit < _LIMIT_MAX:
-            raise InvalidSessionError(problem=f"budget.{name} is a number above 0 and below 2^53.")
+            raise InvalidSessionError(
+                problem=f"budget.{name} is a number above 0 and below 2^53, or null to lift it."
+            )

@@ -84,7 +84,7 @@ class EventAppends:
     ) -> Response:
         """Append events with conditions, or with what a session is to be that they create."""
         if session is not None and batch.creates:
-            batch.session = await self._records.beside_events(caller, session)
+            batch.session, batch.opening = await self._records.beside_events(caller, session)
         strict = is_strict(request)
         shown = strict or b"return=representation" in request.headers.get(_PREFER, b"")
         appended = self._sessions.append_on_conditions(key, batch, len(request.body))

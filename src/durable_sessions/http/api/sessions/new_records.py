@@ -5,16 +5,13 @@ import msgspec
 from durable_sessions.access.caller import Caller
 from durable_sessions.http.api.sessions import bodies
 from durable_sessions.http.api.sessions.registries import Registries
-from durable_sessions.http.bodies.sessions import SessionBody
+from durable_sessions.http.bodies.sessions import NativeSessionBody, SessionBody
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import digests
+from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.record import NULL, Record
 from durable_sessions.sessions.store import Sessions
-
-
-class SessionMembers(SessionBody, forbid_unknown_fields=True):
-    """What may stand beside events for a session that they create: all but its id and its first events."""
 
 
 class NewRecords:
@@ -33,11 +30,15 @@ class NewRecords:
             await self._registries.require_current(caller, body.environment_id)
         return bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
 
-    async def beside_events(self, caller: Caller, raw: bytes) -> Record:
-        """Return the record of a session that an append creates, from ``session`` beside its events."""
-        body = bodies.decode_limited(raw, SessionMembers, self._limits)
+    async def beside_events(self, caller: Caller, raw: bytes) -> tuple[Record, list[Draft]]:
+        """Return the record of a session that an append creates, from ``session`` beside its events.
+
+        With it come the events that the session begins with, in front of those of the append.
+        """
+        body = bodies.decode_limited(raw, NativeSessionBody, self._limits)
         bodies.require_without("id", given=body.id is not None)
         bodies.require_without("initial_events", given=body.initial_events != NULL)
         said = await self.record(caller, body, strict=False)
-        nothing = digests.of_creation(())
-        return msgspec.structs.replace(said, created_by=caller.principal, begins_with=nothing)
+        first = bodies.first_events(body, self._limits)
+        begins_with = digests.of_creation((draft.id, draft.body) for draft in first)
+        return msgspec.structs.replace(said, created_by=caller.principal, begins_with=begins_with), first
