@@ -144,6 +144,12 @@ class Limits:
     # Changes that are moved at a time, and how many may wait before that (in a cluster 40,000); each may be
     # of a stream of its own.
     flush_effects_max: int = 65_536
+    # A flush of fewer bytes is folded in the server itself, a larger one in the flush process.
+    flush_process_bytes_min: int = 2 * MIB
+    # How long one flush may take in the flush process, before the server folds it itself.
+    flush_process_seconds_max: float = 120.0
+    # How long the flush process may have nothing to do before it ends.
+    flush_process_idle_seconds: float = 60.0
     # How long to wait after a flush that failed.
     flush_retry_seconds: float = 2.0
     # How long the last flush may take when the server stops; what is left stays in the log.

@@ -1,13 +1,25 @@
 """Named pools of threads, one for each purpose, so that what hangs in one holds up none of the others."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_native_id
 from typing import TypeVar
 
 from durable_sessions.limits import DEFAULT_LIMITS
 
 T = TypeVar("T")
+
+NICENESS = 10
+"""How much lower the priority of background threads is."""
+
+
+def lower_this_thread() -> None:
+    """Lower the priority of this thread for good; only Linux has a priority per thread."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)
 
 
 class Pool(ThreadPoolExecutor):

@@ -20,11 +20,11 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.search import link as link_module
 from durable_sessions.search.link import WorkerLink
 from durable_sessions.search.messages import LENGTH, REPLY_BYTES_MAX, Add, Ask, Cancel
-from durable_sessions.search.priority import NICENESS
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
 from durable_sessions.search.worker import IndexWorker
 from durable_sessions.testing.server import LocalServer, local_server
+from durable_sessions.threads import NICENESS
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 from tests.support.searching import found_everywhere, said

@@ -82,6 +82,7 @@ from durable_sessions.node.worker_id import ONLY_WORKER
 from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.settings import Settings
 from durable_sessions.streams.outbox import OwedRecord
+from durable_sessions.tier.flush_process import FlushProcess
 
 logger = structlog.get_logger(__name__)
 
@@ -214,6 +215,7 @@ class ClusterNode:
             keys,
             FirstKey(settings.data, token),
             Entrance(),
+            FlushProcess(limits),
             SharedLogs(self._open_log, Claimant(self.id, settings.node_name)),
         )
 
@@ -728,6 +730,7 @@ class ClusterNode:
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
+        await self._process.flushing.close()
         await self._process.supervisor.close()
         await self.shadows.close()
         await self._link_server.close()

@@ -270,6 +270,7 @@ class Engine:
             log=self.log,
             writers=self._writers,
             partition=self.partition_id,
+            flushing=self._process.flushing,
         )
 
     def _start(self) -> None:

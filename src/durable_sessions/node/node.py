@@ -48,6 +48,7 @@ from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
 from durable_sessions.streams.outbox import OwedRecord
+from durable_sessions.tier.flush_process import FlushProcess
 
 logger = structlog.get_logger(__name__)
 
@@ -118,6 +119,7 @@ class Node:
             keys,
             FirstKey(settings.data, token),
             Entrance(),
+            FlushProcess(limits),
         )
         node = cls(process, group, worker.partitions(layout.partitions, layout.generation))
         # If one engine cannot be opened, those before it release their logs.
@@ -275,6 +277,7 @@ class Node:
         if self._member is not None:
             await self._member.close()
         await asyncio.gather(*(keeper.close() for keeper in self.keepers.values()))
+        await self.process.flushing.close()
         await self.supervisor.close()
         logger.info("stopped")
 

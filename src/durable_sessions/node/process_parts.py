@@ -15,6 +15,7 @@ from durable_sessions.log.disk import Disk
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.settings import Settings
+from durable_sessions.tier.flush_process import FlushProcess
 
 
 class Entrance:
@@ -49,6 +50,7 @@ class ProcessParts:
     keys: KeyTable
     first_key: FirstKey
     entrance: Entrance
+    flushing: FlushProcess
     logs: SharedLogs | None = None
 
     def offer_first_key(self) -> None:

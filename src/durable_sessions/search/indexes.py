@@ -17,6 +17,7 @@ from durable_sessions.search import call_names, checksums, priority, ref_terms
 from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
 from durable_sessions.search.text import Searchable, searchable
 from durable_sessions.sessions.tombstones import is_tombstone
+from durable_sessions.threads import lower_this_thread
 from durable_sessions.times import parse_rfc3339
 
 HEAP_BYTES = 48_000_000
@@ -76,7 +77,7 @@ class Indexes:
 
     def verify_rest(self) -> None:
         """Verify the files that :meth:`verify` had no time for."""
-        priority.lower_this_thread()
+        lower_this_thread()
         for file in self._unverified:
             if not checksums.is_whole(file):
                 self.discard(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))

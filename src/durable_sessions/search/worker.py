@@ -25,7 +25,6 @@ from threading import Condition, Lock, Thread, get_ident
 
 import msgspec
 
-from durable_sessions.search import priority
 from durable_sessions.search.index import IndexDamagedError, View
 from durable_sessions.search.indexes import Indexes, prepare
 from durable_sessions.search.messages import (
@@ -49,6 +48,7 @@ from durable_sessions.search.messages import (
     indexed,
 )
 from durable_sessions.streams import messages
+from durable_sessions.threads import lower_this_thread
 
 COMMIT_SECONDS = 5.0
 """How long after the first uncommitted event to commit, if no search makes it necessary earlier."""
@@ -129,7 +129,7 @@ class IndexWorker:
     # The background ---------------------------------------------------------------------
 
     def _run_background(self) -> None:
-        priority.lower_this_thread()
+        lower_this_thread()
         while True:
             with self._changed:
                 self._changed.wait_for(self._may_work_ahead)

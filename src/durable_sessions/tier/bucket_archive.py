@@ -43,6 +43,7 @@ from durable_sessions.tier.catalog_rebuild import NamesOf, no_names
 from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.flush_contents import flush_contents
 from durable_sessions.tier.flush_objects import write_objects
+from durable_sessions.tier.flush_process import FlushProcess
 from durable_sessions.tier.manifest_chain import ManifestChain
 from durable_sessions.tier.next_manifest import FlushPoint, Replacement, after_flush, skipped, unchanged
 from durable_sessions.tier.ownership import claim, first_manifest, require_numbers
@@ -61,6 +62,7 @@ class BucketArchive:
         limits: Limits,
         log: Log | None,
         partition: PartitionId = ONLY_PARTITION,
+        flushing: FlushProcess | None = None,
     ) -> None:
         self.bucket = bucket
         self.partition = partition
@@ -77,6 +79,7 @@ class BucketArchive:
         self._log = log
         self._clock = clock
         self._limits = limits
+        self._flushing = flushing
 
     @classmethod
     async def open(
@@ -92,6 +95,7 @@ class BucketArchive:
         log: Log | None,
         writers: set[str] | None = None,
         partition: PartitionId = ONLY_PARTITION,
+        flushing: FlushProcess | None = None,
     ) -> "BucketArchive":
         """Open the archive for a log; rebuild the catalog if it does not belong to the newest manifest.
 
@@ -99,7 +103,8 @@ class BucketArchive:
         and fences the writer of the previous one. Without a log opening writes nothing to the bucket, and
         nothing can be flushed. ``names_of`` recovers the names of an append's records for a new catalog;
         ``index_of`` says what streams are listed by, the same at every open.
-        ``writers`` are the writer names that this process has used; its new one is added.
+        ``writers`` are the writer names that this process has used; its new one is added. ``flushing`` folds
+        large flushes.
         """
         writer = ids.token("writer_")
         predecessors = frozenset(writers or ())
@@ -119,7 +124,7 @@ class BucketArchive:
         except BaseException:
             await cache.close()
             raise
-        return cls(bucket, catalog, cache, manifest, clock, limits, log, partition)
+        return cls(bucket, catalog, cache, manifest, clock, limits, log, partition, flushing)
 
     async def close(self) -> None:
         """Stop reads that fill the cache, and close the catalog."""
@@ -267,9 +272,12 @@ class BucketArchive:
         """Write the objects of a flush and build its manifest, which is not committed yet."""
         assert self._log is not None, "only what has a log can be flushed"
         manifest, catalog = self._manifest, self.catalog
-        # Folding reads the streams through the catalog's writer, so it runs in the catalog's thread: nothing
-        # else can change the catalog while the batches are applied to it.
-        contents = await catalog.run(flush_contents, batches, catalog.writer, manifest.next_stream)
+        # Folding reads the streams from the catalog, which only changes of the manifest change.
+        contents = None
+        if self._flushing is not None:
+            contents = await self._flushing.contents(catalog.path, batches, manifest.next_stream)
+        if contents is None:
+            contents = await catalog.run(flush_contents, batches, catalog.writer, manifest.next_stream)
         now_ms = self._clock.now_ms()
         written = await write_objects(self.bucket, self.partition, manifest, contents, self._limits)
         point = FlushPoint(through, await self._log.checksum(through))
@@ -312,5 +320,5 @@ class BucketArchive:
         # before the catalog changes, and old ones are dropped after it.
         self.records.add_segments(following.manifest)
         await self.catalog.apply(following.change)
-        await free_gradually(following.change.streams, following.change.placed, following.change.names)
+        await free_gradually(*following.change.placed)
         self.records.forget_segments(following.manifest)

@@ -92,30 +92,31 @@ class Sized(NamedTuple):
 class Change(NamedTuple):
     """What one flush or compaction changes; it is applied whole or not at all.
 
-    ``replaced`` are objects that the manifest no longer refers to. The segments that hold records of
+    ``states`` are the streams that changed, encoded. ``replaced`` are objects that the manifest no longer
+    refers to. ``placed`` says for each new segment where its records are. The segments that hold records of
     ``removed`` streams, or ``erased`` ones (each a stream and a position), become dirty at ``at_ms``, and so
     do the objects in ``dirty``. ``names`` are the names of records, ``slots`` what records did with slots,
-    each with the number of its stream.
+    each with the number of its stream. What is iterable can be gone through again.
     """
 
     about: About
     at_ms: int = 0
-    streams: Sequence[Stream] = ()
+    states: Sequence[bytes] = ()
     removed: Sequence[int] = ()
     replaced: Sequence[str] = ()
     segments: Sequence[Sized] = ()
-    placed: Sequence[Placed] = ()
+    placed: Sequence[Iterable[Placed]] = ()
     dirty: Sequence[str] = ()
-    names: Sequence[tuple[int, Name]] = ()
-    slots: Sequence[tuple[int, SlotChange]] = ()
-    erased: Sequence[tuple[int, int]] = ()
+    names: Iterable[tuple[int, Name]] = ()
+    slots: Iterable[tuple[int, SlotChange]] = ()
+    erased: Iterable[tuple[int, int]] = ()
 
 
 class Catalog:
     """The catalog's file. ``reader`` is for the event loop, ``writer`` for work given to :meth:`run`."""
 
     def __init__(self, path: Path, limits: Limits, index_of: IndexOf = nothing_indexed) -> None:
-        self._path = path
+        self.path = path
         self.index_of = index_of
         self._limits = limits
         self._retention = NO_RETENTION
@@ -238,17 +239,18 @@ class Catalog:
                 _TAINT,
                 ((change.at_ms, stream, position, position) for stream, position in change.erased),
             )
-            for one in change.streams:
-                self._put(connection, one)
+            for state in change.states:
+                self._put(connection, state)
             names = ((stream, one.name, one.first, one.count, one.check) for stream, one in change.names)
             connection.executemany("insert or replace into names values (?, ?, ?, ?, ?)", names)
             slot_tables.add(connection, change.slots)
-            connection.executemany("insert or replace into extents values (?, ?, ?, ?)", change.placed)
+            for places in change.placed:
+                connection.executemany("insert or replace into extents values (?, ?, ?, ?)", places)
             connection.executemany("insert or replace into segments values (?, ?)", change.segments)
             dirty = ((path, change.at_ms) for path in change.dirty)
             connection.executemany("insert or ignore into dirty values (?, ?)", dirty)
             connection.execute("update about set manifest = ?, flushed_through = ?", change.about)
-        self._wal_is_stale = self._wal_is_stale or bool(change.erased)
+        self._wal_is_stale = self._wal_is_stale or any(True for _ in change.erased)
         if self._wal_is_stale:
             self._empty_wal()
 
@@ -315,7 +317,7 @@ class Catalog:
                 # Without a boot id the copy is not trusted wherever it is unpacked, until that is complete.
                 connection.execute("update about set boot = ''")
 
-        return snapshot_file.pack(copy, self._path.with_name(self._path.name + "-snapshot"))
+        return snapshot_file.pack(copy, self.path.with_name(self.path.name + "-snapshot"))
 
     def _govern(self, retention: Retention) -> None:
         self._retention = retention
@@ -327,16 +329,15 @@ class Catalog:
                 connection.execute("update streams set removal_ms = ? where id = ?", values)
             connection.execute("update about set policies = ?", (retention.fingerprint,))
 
-    def _put(self, connection: sqlite3.Connection, stream: Stream) -> None:
+    def _put(self, connection: sqlite3.Connection, state: bytes) -> None:
         """Write the rows of a stream: its state, and what it is listed by."""
-        state = stream_codec.encode(stream)
-        # Decoded again because _removal_ms changes the stream that it is given.
-        removal_ms = self._removal_ms(stream_codec.decode(state))
+        stream = stream_codec.decode(state)
         key, folder = stream.key, stream.key.folder
         indexed = None
         if not stream.soft_deleted:
             indexed = self.index_of(key, stream.created_at_ms, stream.changed_at_ms, stream.attributes)
         times, terms = indexed or (_NO_TIMES, ())
+        removal_ms = self._removal_ms(stream)
         row = (
             *(stream.id, *key, folder, stream.soft_deleted, stream.freed, removal_ms, stream.record_bytes),
             *(state, stream.parent, stream.base, bool(stream.overlay), *times),

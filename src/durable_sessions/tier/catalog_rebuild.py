@@ -79,13 +79,15 @@ async def add_segments(
 
 
 def _add_rows(catalog: Catalog, path: str, rows: Sequence[SessionRow], there: set[int]) -> None:
-    streams = [stream_codec.decode(row.state or b"") for row in rows if not row.deleted]
+    states = [row.state or b"" for row in rows if not row.deleted]
     removed = [row.stream for row in rows if row.deleted]
-    there.update(stream.id for stream in streams)
+    erased: list[tuple[int, int]] = []
+    for stream in map(stream_codec.decode, states):
+        there.add(stream.id)
+        erased += [(stream.id, one.position) for one in stream.overlay]
     there.difference_update(removed)
-    erased = [(stream.id, one.position) for stream in streams for one in stream.overlay]
     dirty = [path] if removed or erased else []
-    change = Change(UNFINISHED, streams=streams, removed=removed, dirty=dirty, erased=erased)
+    change = Change(UNFINISHED, states=states, removed=removed, dirty=dirty, erased=erased)
     catalog.apply_here(change)
 
 
@@ -101,7 +103,7 @@ def _add_places(catalog: Catalog, path: str, directory: Directory) -> dict[int, 
         for place in held.places
     )
     dirty = [path] if is_dirty else []
-    catalog.apply_here(Change(UNFINISHED, segments=[held.size], placed=held.places, dirty=dirty))
+    catalog.apply_here(Change(UNFINISHED, segments=[held.size], placed=[held.places], dirty=dirty))
     return {stream.id: stream for stream in streams if stream.named or stream.slot_changes}
 
 

@@ -1,7 +1,7 @@
 """Checkpoints of stream metadata in the bucket: the changes of one flush, or all streams."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, encode_checkpoint
@@ -22,9 +22,12 @@ _STATE_BYTES_MAX = 16 * 1024 * 1024
 """The size limit of one part's states: streams with many producers have large states."""
 
 
-def encode_changes(state: State) -> EncodedCheckpoint:
-    """Return the streams that a flush has changed and removed; slow, so not for the event loop."""
-    rows = [_row(stream) for stream in state.by_id.values()]
+def encode_changes(state: State, states: Sequence[bytes]) -> EncodedCheckpoint:
+    """Return the streams that a flush has changed and removed; slow, so not for the event loop.
+
+    ``states`` are the changed streams, encoded, in the order of ``state``.
+    """
+    rows = [_row(*one) for one in zip(state.by_id.values(), states, strict=True)]
     rows += [_tombstone(number, key) for number, key in state.removed.items()]
     return encode_checkpoint(rows)
 
@@ -45,7 +48,7 @@ async def write_full_checkpoint(
 
 def full_parts(catalog: CatalogView, rows_max: int) -> Iterator[EncodedCheckpoint]:
     """Yield all streams in parts, one part in memory at a time; slow, so not for the event loop."""
-    rows = map(_row, catalog.streams())
+    rows = (_row(stream, stream_codec.encode(stream)) for stream in catalog.streams())
     while part := list(_some(rows, rows_max)):
         yield encode_checkpoint(part)
 
@@ -59,7 +62,7 @@ def _some(rows: Iterator[SessionRow], rows_max: int) -> Iterable[SessionRow]:
             return
 
 
-def _row(stream: Stream) -> SessionRow:
+def _row(stream: Stream, state: bytes) -> SessionRow:
     return SessionRow(
         workspace=stream.key.workspace,
         session=stream.key.path,
@@ -74,7 +77,7 @@ def _row(stream: Stream) -> SessionRow:
         expires_at_ms=stream.expires_at_ms,
         last_access_ms=stream.recorded_at_ms,
         attributes=_attributes(stream),
-        state=stream_codec.encode(stream),
+        state=state,
     )
 
 

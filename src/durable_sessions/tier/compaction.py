@@ -131,7 +131,7 @@ class Compactor:
             about(following),
             replaced=replaced,
             segments=[one.size for one in held],
-            placed=[place for one in held for place in one.places],
+            placed=[one.places for one in held],
         )
         self.merges += 1
         return Replacement(following, change)

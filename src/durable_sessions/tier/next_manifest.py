@@ -7,11 +7,12 @@ import msgspec
 
 from durable_sessions.bucket.manifest import CheckpointInfo, GarbageInfo, Manifest, SegmentInfo
 from durable_sessions.storage.archive import Flushed
-from durable_sessions.tier import subscription_objects
+from durable_sessions.tier import packed_rows, subscription_objects
 from durable_sessions.tier.catalog import Change
 from durable_sessions.tier.catalog_view import About
 from durable_sessions.tier.flush_contents import FlushContents
 from durable_sessions.tier.flush_objects import FlushObjects
+from durable_sessions.tier.packed_rows import PackedRows
 from durable_sessions.tier.snapshot_info import snapshot_of
 
 
@@ -90,19 +91,18 @@ def after_flush(
     change = Change(
         about(following),
         at_ms=now_ms,
-        streams=contents.streams,
+        states=contents.states,
         removed=contents.removed,
         segments=[one.size for one in written.held],
-        placed=[place for one in written.held for place in one.places],
+        placed=[one.places for one in written.held],
         # Checkpoints before this one have the attributes of removed streams, and what attributes were before
         # an erasure; all of them are replaced when one is dirty.
         dirty=[written.checkpoint.path] if contents.removed or contents.erased else [],
-        names=contents.names,
-        erased=contents.erased,
-        slots=contents.slots,
+        names=PackedRows(contents.names, packed_rows.named),
+        erased=PackedRows(contents.erased, packed_rows.positions),
+        slots=PackedRows(contents.slots, packed_rows.slot_changes),
     )
-    tails = {stream.id: stream.tail for stream in contents.streams}
-    return Replacement(following, change, Flushed(tails, list(contents.removed), point.through))
+    return Replacement(following, change, Flushed(contents.tails, contents.removed, point.through))
 
 
 def referred(manifest: Manifest) -> set[str]:

@@ -46,7 +46,7 @@ async def load(bucket: ObjectStore, manifest: Manifest) -> list[Effect]:
     found: list[Effect] = []
     for info in objects(manifest):
         data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
-        found += await CPU.run(_decoded, data)
+        found += await CPU.run(decoded, data)
     return found
 
 
@@ -112,7 +112,8 @@ def _merged(effects: Sequence[Effect]) -> Sequence[Effect]:
     return [*state.subscriptions.snapshot(), *state.outbox.snapshot()]
 
 
-def _decoded(data: bytes) -> list[Effect]:
+def decoded(data: bytes) -> list[Effect]:
+    """Return the effects of a batch; slow for many, so not for the event loop."""
     return list(batch.effects_of(data))
 
 

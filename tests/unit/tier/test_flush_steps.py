@@ -23,6 +23,7 @@ from durable_sessions.streams.effects import (
 )
 from durable_sessions.streams.state import NothingCold
 from durable_sessions.testing.bucket import FaultyBucket
+from durable_sessions.tier import stream_codec
 from durable_sessions.tier.catalog_view import About
 from durable_sessions.tier.flush_contents import FlushContents, flush_contents
 from durable_sessions.tier.flush_objects import write_objects
@@ -62,8 +63,8 @@ def store() -> MemoryStore:
 def test_folding_gives_segments_by_day_and_the_changes_without_a_bucket() -> None:
     found = contents()
     day = datetime.fromtimestamp(AT_MS / 1000, UTC).date()
-    assert [one.toordinal() - day.toordinal() for one in found.segments] == [0, 1]
-    assert [stream.key.path for stream in found.streams] == ["kept"]
+    assert [one.day.toordinal() - day.toordinal() for one in found.segments] == [0, 1]
+    assert [stream_codec.decode(state).key.path for state in found.states] == ["kept"]
     assert found.removed == [2]
     assert found.next_stream == 3
     assert found.checkpoint.rows == 2
@@ -110,7 +111,8 @@ def test_the_next_manifest_and_the_change_of_the_catalog_are_values() -> None:
         assert manifest.next_stream == 3
         assert referred(manifest) == bucket.objects.keys()
         assert change.about == About(2, 77)
-        assert [(place.stream, place.first, place.next) for place in change.placed] == [(1, 0, 1), (1, 1, 2)]
+        places = [(place.stream, place.first, place.next) for one in change.placed for place in one]
+        assert places == [(1, 0, 1), (1, 1, 2)]
         assert change.dirty == [written.checkpoint.path]
         assert flushed is not None
         assert (flushed.tails, flushed.removed, flushed.through) == ({1: 2}, [2], 77)

@@ -13,7 +13,7 @@ from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
-from durable_sessions.tier import subscription_objects
+from durable_sessions.tier import stream_codec, subscription_objects
 from durable_sessions.tier.checkpoints import encode_changes
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
 from durable_sessions.tools.verify.inventory import Inventory
@@ -43,7 +43,7 @@ async def _write_part(
 ) -> CheckpointInfo:
     state = State()
     state.by_id = {stream.id: stream for stream in part}
-    encoded = encode_changes(state)
+    encoded = encode_changes(state, [stream_codec.encode(stream) for stream in part])
     return encoded.info(await create_beside(bucket, sessions_path(partition, number), encoded.data))
 
 

@@ -20,7 +20,7 @@ from durable_sessions.streams import placements
 from durable_sessions.streams.effects import SubscriptionEffect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
-from durable_sessions.tier import subscription_objects
+from durable_sessions.tier import stream_codec, subscription_objects
 from durable_sessions.tier.catalog import Catalog, Change
 from durable_sessions.tier.checkpoints import FULL_PARTS, write_full_checkpoint
 from durable_sessions.tier.next_manifest import about
@@ -102,7 +102,8 @@ async def _write_notes(catalog: Catalog, placed: Mapping[Key, int], base: Manife
         effects, _ = placements.place(state, name, partition, placements.NO_NOTE, base.created_at_ms)
         for effect in effects:
             state.apply(effect)
-    await catalog.apply(Change(about(base), streams=list(state.by_id.values())))
+    states = [stream_codec.encode(stream) for stream in state.by_id.values()]
+    await catalog.apply(Change(about(base), states=states))
     return state
 
 
