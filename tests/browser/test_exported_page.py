@@ -26,7 +26,7 @@ class Browser:
         profile = f"--user-data-dir={self._folder / 'profile'}"
         quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", profile)
         command = [str(CHROMIUM), *quiet, "--virtual-time-budget=3000", *options, path.as_uri()]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
 
 
 @pytest.fixture
