@@ -1,4 +1,8 @@
-"""What a bucket says about the cluster that serves it: one object, made once by ``ds cluster init``."""
+"""What a bucket says about the cluster that serves it: one object, made by ``ds cluster init``.
+
+Its ``version`` is the format level of the cluster: what nodes write, every node must be able to read. So a
+new version of the program writes what is new only once ``ds cluster upgrade --finalize`` has raised it.
+"""
 
 import re
 
@@ -9,7 +13,12 @@ from durable_sessions.bucket.partition_layout import PartitionLayout, newest_lay
 from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, ObjectNotFoundError
 
 DESCRIPTION = "cluster/description.json"
-VERSION = 1
+LEVEL = 2
+"""The newest format level that this program reads, and that of a new cluster.
+
+1 is that of version 0.5.0. Since 2 the signing keys of a cluster may be sealed with two secrets.
+"""
+OLDEST_LEVEL = 1
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 NATS_LOG, BUCKET_LOG = "nats", "bucket"
 
@@ -28,7 +37,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes_max: int = 0
     created_at_ms: int = 0
     generation: int = 0
-    version: int = VERSION
+    version: int = LEVEL
 
 
 async def read_description(bucket: ObjectStore) -> ClusterDescription | None:
@@ -41,12 +50,24 @@ async def read_description(bucket: ObjectStore) -> ClusterDescription | None:
         found = msgspec.json.decode(data, type=ClusterDescription)
     except msgspec.MsgspecError as error:
         raise ObjectDamagedError(path=DESCRIPTION, problem=f"it describes no cluster: {error}") from error
-    if found.version != VERSION or found.log not in (NATS_LOG, BUCKET_LOG):
+    if not OLDEST_LEVEL <= found.version <= LEVEL:
         raise BucketRefusedError(
-            problem=f"{DESCRIPTION} has version {found.version} and a log in {found.log}",
+            problem=f"the cluster {found.name} writes at format level {found.version}, and this program reads"
+            f" levels {OLDEST_LEVEL} to {LEVEL}",
+            remedy="Use the version that the other nodes have, or a newer one.",
+        )
+    if found.log not in (NATS_LOG, BUCKET_LOG):
+        raise BucketRefusedError(
+            problem=f"{DESCRIPTION} has a log in {found.log}",
             remedy="Use the program that wrote it, or a newer one.",
         )
     return found
+
+
+async def raise_level(bucket: ObjectStore, found: ClusterDescription) -> None:
+    """Let a cluster write at the newest level; programs that do not read it refuse the bucket from now on."""
+    if found.version < LEVEL:
+        await bucket.put(DESCRIPTION, msgspec.json.encode(msgspec.structs.replace(found, version=LEVEL)))
 
 
 async def current_cluster(bucket: ObjectStore) -> ClusterDescription | None:

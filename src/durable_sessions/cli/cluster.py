@@ -33,6 +33,7 @@ from durable_sessions.tools.cluster.renewal import RenewedLog, renew_logs
 from durable_sessions.tools.cluster.servers import server_problems
 from durable_sessions.tools.cluster.setup import ClusterSetup
 from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status, live_nodes
+from durable_sessions.tools.cluster.upgrade import UpgradeState, finalize_upgrade, upgrade_state
 from durable_sessions.tools.repartition import Repartitioned
 from durable_sessions.tools.stopped_partition import Stopped
 
@@ -278,6 +279,8 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(f"  {beat.name:24} {beat.url:28} {beat.version:10} {role}{problem}")
     if not found.nodes:
         click.echo("  no node tells of itself")
+    if found.level < found.newest_level:
+        click.echo(f"format level {found.level} of {found.newest_level}; see ds cluster upgrade")
     for one in found.partitions:
         owner = "no owner" if one.owner is None else f"{one.owner} since {one.epoch}"
         if one.moving_to:
@@ -296,6 +299,35 @@ async def _status(settings: Settings) -> ClusterStatus:
     logs = await _opened(settings)
     try:
         return await cluster_status(logs, SystemClock().now_ms())
+    finally:
+        await logs.close()
+
+
+@cluster.command()
+@_with_cluster
+@click.option("--finalize", is_flag=True, help="Raise the level; older versions refuse the cluster then.")
+@_as_json
+def upgrade(settings: Settings, finalize: bool, as_json: bool) -> None:
+    """Show at which format level the cluster writes, and which nodes do not read the newest one.
+
+    A new version writes what older ones cannot read only once all nodes have it, and --finalize says so.
+    """
+    found = asyncio.run(_upgraded(settings, finalize))
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    click.echo(f"The cluster writes at format level {found.level}; the newest is {found.newest}.")
+    if found.older:
+        click.echo(f"Upgrade these nodes first, which do not read it: {', '.join(found.older)}.")
+    elif found.level < found.newest:
+        click.echo("All nodes that run read it: ds cluster upgrade --finalize raises the level, for good.")
+
+
+async def _upgraded(settings: Settings, finally_: bool) -> UpgradeState:
+    logs = await _opened(settings)
+    try:
+        now_ms = SystemClock().now_ms()
+        return await (finalize_upgrade(logs, now_ms) if finally_ else upgrade_state(logs, now_ms))
     finally:
         await logs.close()
 

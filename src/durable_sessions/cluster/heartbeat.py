@@ -54,7 +54,8 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     ``node`` is random for each process, ``name`` is what people call it, ``link`` where other nodes reach it
     and ``url`` where clients do. ``number`` grows with each heartbeat of a process. ``placement`` is the
     number of the operator's wishes that the node has read. ``problem`` says what keeps it from owning more,
-    or what else is wrong with it. ``settings`` are digits that differ where settings do.
+    or what else is wrong with it. ``settings`` are digits that differ where settings do. ``level`` is the
+    newest format level that the node reads.
     """
 
     node: str
@@ -68,6 +69,7 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     placement: int = 0
     problem: str = ""
     settings: str = ""
+    level: int = 1
     partitions: tuple[PartitionBeat, ...] = ()
 
     def partition(self, number: int) -> PartitionBeat | None:

@@ -12,6 +12,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from durable_sessions.bucket.cluster_description import LEVEL
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import ObjectExistsError, ObjectNotFoundError, SettingsError
 from durable_sessions.http.api.signing import SigningKeys
@@ -19,6 +20,8 @@ from durable_sessions.http.api.signing import SigningKeys
 OBJECT = "cluster/signing-keys"
 FILE = "signing-keys.json"
 _NONCE_BYTES = 12
+_TWO_SECRETS_SINCE = 2
+"""The format level since which the keys may be sealed with two secrets."""
 
 
 class _SealedCopies(msgspec.Struct):
@@ -27,11 +30,21 @@ class _SealedCopies(msgspec.Struct):
     sealed: list[bytes]
 
 
-async def share_signing_keys(bucket: ObjectStore, keys: Sequence[bytes], data: Path) -> None:
+async def share_signing_keys(
+    bucket: ObjectStore, keys: Sequence[bytes], data: Path, level: int = LEVEL
+) -> None:
     """Write the cluster's signing keys to the data directory; the first node gives them to the cluster.
 
     ``keys`` are made of the secrets of the cluster; any opens them, and afterwards those of this node do.
+    ``level`` is the format level of the cluster.
     """
+    if len(keys) > 1 and level < _TWO_SECRETS_SINCE:
+        problem = (
+            "cluster_secret_previous is given, but nodes of an older version may run, which could not open"
+            f" what is sealed with two secrets: the cluster is at format level {level}. When all nodes are"
+            " upgraded, run ds cluster upgrade --finalize, and then replace the secret."
+        )
+        raise SettingsError(problem=problem)
     path = data / FILE
     try:
         stored = await bucket.get(OBJECT)

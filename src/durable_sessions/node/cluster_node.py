@@ -16,6 +16,7 @@ import structlog
 
 from durable_sessions import __version__
 from durable_sessions.access.key_table import KeyTable
+from durable_sessions.bucket.cluster_description import LEVEL
 from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.bucket.probe import probe
 from durable_sessions.clock import SystemClock
@@ -186,7 +187,9 @@ class ClusterNode:
             logs = await ClusterLogs.open(settings, ids)
             opened.push_async_callback(logs.close)
             await probe(logs.bucket, ids)  # once: no take-over waits for it
-            await share_signing_keys(logs.bucket, secrets.keys("signing keys"), settings.data)
+            await share_signing_keys(
+                logs.bucket, secrets.keys("signing keys"), settings.data, logs.description.version
+            )
             layout = await read_layout(logs.bucket)
             if layout is None:
                 problem = f"The cluster {logs.description.name} is not made completely: run ds cluster init."
@@ -383,6 +386,7 @@ class ClusterNode:
             placement=self.placement.number,
             problem=self.problem,
             settings=self._fingerprint,
+            level=LEVEL,
             partitions=tuple(self._told(number) for number in self.partitions if self._has_told(number)),
         )
 

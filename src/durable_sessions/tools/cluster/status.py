@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from durable_sessions.bucket.cluster_description import LEVEL
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.cluster.heartbeat import NodeHeartbeat
@@ -40,10 +41,15 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The nodes that tell of themselves, what the operator wishes, and all partitions."""
+    """The nodes that tell of themselves, what the operator wishes, and all partitions.
+
+    ``level`` is the format level at which the cluster writes, ``newest_level`` the newest of this program.
+    """
 
     name: str
     log: str
+    level: int
+    newest_level: int
     nodes: list[NodeHeartbeat]
     placement: ClusterPlacement
     partitions: list[PartitionStatus]
@@ -74,7 +80,8 @@ async def cluster_status(logs: ClusterLogs, now_ms: int) -> ClusterStatus:
     layout = await read_layout(logs.bucket) or PartitionLayout()
     placement = await Placements(logs.bucket).newest()
     found = [await _partition(logs, partition, nodes) for partition in layout.all]
-    return ClusterStatus(logs.description.name, logs.description.log, nodes, placement, found)
+    cluster = logs.description
+    return ClusterStatus(cluster.name, cluster.log, cluster.version, LEVEL, nodes, placement, found)
 
 
 async def _partition(
