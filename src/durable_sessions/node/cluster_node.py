@@ -60,6 +60,7 @@ from durable_sessions.node.cluster_operations import ClusterOperations
 from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
 from durable_sessions.node.cluster_secrets import ClusterSecrets
 from durable_sessions.node.disk_space import DiskSpace, Space
+from durable_sessions.node.former_partitions import FormerPartitions
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress, link_address
@@ -158,6 +159,14 @@ class ClusterNode:
         self._rates = RateExchange(self._process.keys, lambda: self._links, self.id, limits)
         self._relay = BeatRelay(self.members, lambda: self._links, self._hear, self._timing)
         self.shadows = CatalogShadows(logs.bucket, settings.data, limits)
+        self._former = FormerPartitions(
+            settings.data,
+            layout.all,
+            limits,
+            self._clock,
+            lambda number: number in self.owned or number in self._taking,
+            lambda number: number in self.shadows,
+        )
         self.operations = ClusterOperations(self)
         self._births = 0
         self._last_front: Application | None = None
@@ -247,6 +256,7 @@ class ClusterNode:
             raise SettingsError(problem=cannot_listen(settings.host, settings.port, error)) from error
         space = DiskSpace(settings.data, settings.low_space_bytes, self._limits, self._space_changed)
         supervisor.start("disk space", space.run)
+        supervisor.start("former partitions", self._former.run)
         supervisor.start("collector", lambda: COLLECTOR.run(self._objects))
         if self._route is not None:
             supervisor.start("rates", self._rates.run)
