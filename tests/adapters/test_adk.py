@@ -31,6 +31,7 @@ from google.genai import types  # noqa: E402
 from google.genai.types import Content, Part  # noqa: E402
 
 from durable_sessions.adapters import adk  # noqa: E402
+from durable_sessions.adapters._plans import carry_out  # noqa: E402
 from durable_sessions.adapters.adk import DurableSessionService, StaleSessionError  # noqa: E402
 from durable_sessions.adapters.adk_memory import DurableMemoryService  # noqa: E402
 
@@ -375,6 +376,46 @@ async def test_lists_have_the_last_changed_session_last_and_ids_are_stripped(
     assert (await service.list_sessions(app_name="other")).sessions == []
     generated = await service.create_session(**user, session_id="  ")
     assert generated.id.strip()
+    await service.aclose()
+
+
+def asked(plan: Any, client: Client) -> tuple[int, Any]:
+    """Carry out a plan, and return how many requests it makes, and its result."""
+    count = 0
+
+    def counted() -> Any:
+        nonlocal count
+        answer = None
+        while True:
+            try:
+                step = plan.send(answer)
+            except StopIteration as done:
+                return done.value
+            count += 1
+            answer = yield step
+
+    result = carry_out(counted(), client)
+    return count, result
+
+
+async def test_a_list_reads_the_state_of_an_app_and_of_each_user_once(
+    shared: BackgroundServer, namespace: str, sdk: Client
+) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    assert asked(service._list("app", None), sdk) == (1, [])
+    for number in range(6):
+        user = "ann" if number % 2 else "bob"
+        state = {"own": number, "app:a": number, "user:u": number}
+        await service.create_session(app_name="app", user_id=user, state=state)
+    of_app = {"app:a": 5}
+    cases: list[tuple[str | None, int, list[int]]] = [("ann", 3, [1, 3, 5]), (None, 4, [0, 1, 2, 3, 4, 5])]
+    of_user = {"ann": 5, "bob": 4}
+    for whose, requests, owns in cases:
+        count, listed = await asyncio.to_thread(asked, service._list("app", whose), sdk)
+        assert count == requests
+        assert sorted(one.state["own"] for one in listed) == owns
+        for one in listed:
+            assert one.state == {"own": one.state["own"], "user:u": of_user[one.user_id], **of_app}
     await service.aclose()
 
 

@@ -129,7 +129,12 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         if info is None or held is None:
             return None
         found = yield from self._events(session, config)
-        made = yield from self._described_session(app, user, session_id, held)
+        state = {
+            **(yield from unwrapped(held)),
+            **(yield from self._app_state(app)),
+            **(yield from self._user_state(app, user)),
+        }
+        made = _session(app, user, session_id, state, held)
         made.events = [AdkEvent.model_validate(raw) for raw in found]
         return _marked(made, info.incarnation, info.next_offset)
 
@@ -151,22 +156,22 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         wanted = {"adapter": self.name, "namespace": self._namespace, "app": app}
         if user is not None:
             wanted["user"] = user
+        of_app: dict[str, Any] | None = None
+        of_users: dict[str, dict[str, Any]] = {}
         listed = []
         for info in (yield from requests.sessions(metadata=wanted, show=_SLOT)):
             held = info.raw["slots"].get(_SLOT)
-            if held is not None:
-                of_user, session_id = info.metadata["user"], info.metadata["session_id"]
-                listed.append((yield from self._described_session(app, of_user, session_id, Event(held))))
+            if held is None:
+                continue
+            of_user, session_id = info.metadata["user"], info.metadata["session_id"]
+            if of_app is None:
+                of_app = yield from self._app_state(app)
+            if of_user not in of_users:
+                of_users[of_user] = yield from self._user_state(app, of_user)
+            own = yield from unwrapped(Event(held))
+            state = {**own, **of_app, **of_users[of_user]}
+            listed.append(_session(app, of_user, session_id, state, Event(held)))
         return sorted(listed, key=lambda one: (one.last_update_time, one.user_id, one.id))
-
-    def _described_session(self, app: str, user: str, session_id: str, held: Event) -> Plan[Session]:
-        state = dict((yield from unwrapped(held)))
-        of_app = yield from self._shared(self._scope(app))
-        of_user = yield from self._shared(self._scope(app, user))
-        state.update((State.APP_PREFIX + key, value) for key, value in of_app.items())
-        state.update((State.USER_PREFIX + key, value) for key, value in of_user.items())
-        updated = held["updated"] or held.created_at.timestamp()
-        return Session(app_name=app, user_id=user, id=session_id, state=state, last_update_time=updated)
 
     def _append(self, session: Session, event: AdkEvent) -> Plan[bool]:
         """Append an event, and say whether it is a new one."""
@@ -223,6 +228,14 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
                 made.append(encode({**said, "value": decode(text)}))
         return made
 
+    def _app_state(self, app: str) -> Plan[dict[str, Any]]:
+        shared = yield from self._shared(self._scope(app))
+        return {State.APP_PREFIX + key: value for key, value in shared.items()}
+
+    def _user_state(self, app: str, user: str) -> Plan[dict[str, Any]]:
+        shared = yield from self._shared(self._scope(app, user))
+        return {State.USER_PREFIX + key: value for key, value in shared.items()}
+
     def _shared(self, scope: str) -> Plan[dict[str, Any]]:
         state = {}
         for entry in (yield from requests.memory(scope)):
@@ -243,6 +256,12 @@ class DurableSessionService(BaseSessionService, Adapter):  # type: ignore[misc]
         if len(name) > names.SESSION_ID_MAX:
             name = f"{self._namespace}/{names.event_id('scope', *parts)}"
         return f"store:{name}"
+
+
+def _session(app: str, user: str, session_id: str, state: dict[str, Any], held: Event) -> Session:
+    """Return a session without events, as of the event that holds its state."""
+    updated = held["updated"] or held.created_at.timestamp()
+    return Session(app_name=app, user_id=user, id=session_id, state=state, last_update_time=updated)
 
 
 def _mark(session: Session) -> tuple[str | None, str | None]:
