@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.skips import told
+from tests.support.told import properties
 from tests.support.waiting import PATIENCE_SECONDS
 
 # A request of a test waits for its answer as long as it takes: five seconds are short on a busy machine, and
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say at the end what was skipped in all workers, and which command would enable it."""
+    """Say at the end what was skipped in all workers, which command would enable it, and what ran again."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [
         str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -41,4 +42,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         terminalreporter.section("not tested", sep="-")
         for line in told(reasons):
+            terminalreporter.write_line(line)
+    lines = [line for found in terminalreporter.stats.values() for line in properties(found)]
+    if lines:
+        terminalreporter.section("tests of others", sep="-")
+        for line in sorted(lines):
             terminalreporter.write_line(line)
