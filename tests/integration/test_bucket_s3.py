@@ -74,6 +74,9 @@ async def test_objects_are_created_once_read_in_part_listed_and_deleted(url: str
     ]
     assert [info.path for info in await bucket.list("events/date=2026-11-15")] == [path]
     assert await bucket.list("event") == []
+    assert [info.path for info in await bucket.list("", after="artifacts/a")] == [path]
+    assert [info.path for info in await bucket.list("events", after=path[:-1])] == [path]
+    assert await bucket.list("events", after=path) == []
     await bucket.delete([path, "artifacts/a", "never/was"])
     assert await bucket.list("") == []
     for missing in (bucket.get(path), bucket.get_range(path, 0, 1)):

@@ -68,9 +68,9 @@ class LocalStore:
         """Remove objects; missing ones are ignored."""
         await self._in_thread(BUCKET_WRITES, self._delete, paths)
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under the path ``prefix``, sorted by path."""
-        return await self._in_thread(BUCKET_READS, self._list, prefix)
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return all objects under the path ``prefix`` whose path sorts behind ``after``, sorted by path."""
+        return await self._in_thread(BUCKET_READS, self._list, prefix, after)
 
     # In a worker thread -----------------------------------------------------------------
 
@@ -142,8 +142,9 @@ class LocalStore:
             if directory.is_dir():
                 sync_directory(directory)
 
-    def _list(self, prefix: str) -> Listing:
-        return sorted(self._walk(self._file(prefix) if prefix else self._root))
+    def _list(self, prefix: str, after: str) -> Listing:
+        found = self._walk(self._file(prefix) if prefix else self._root)
+        return sorted(info for info in found if info.path > after)
 
     def _walk(self, directory: Path) -> Iterator[ObjectInfo]:
         try:

@@ -46,9 +46,10 @@ class NumberedObjects:
             )
         return f"{self._prefix}{number:0{self._digits}d}{self._suffix}"
 
-    async def numbers(self) -> list[int]:
-        """Return every number that exists, in order."""
-        found = (self._name.fullmatch(info.path) for info in await self._bucket.list(self._prefix))
+    async def numbers(self, after: int | None = None) -> list[int]:
+        """Return every number that exists, in order, or of them those after one."""
+        listed = await self._bucket.list(self._prefix, after="" if after is None else self.path(after))
+        found = (self._name.fullmatch(info.path) for info in listed)
         return sorted(int(match[1]) for match in found if match)
 
     async def get(self, number: int) -> bytes:
@@ -79,7 +80,7 @@ class NumberedObjects:
         """
         # First create, then list: the other way round, a rival could get ahead between the two.
         await self.create(number, data)
-        if max(await self.numbers(), default=number) > number:
+        if await self.numbers(after=number):
             raise ObjectExistsError(path=self.path(number))
 
     async def delete_before(self, number: int) -> None:

@@ -45,6 +45,9 @@ class ObjectStore(Protocol):
         """Remove objects; missing ones are ignored."""
         ...
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under the path ``prefix`` (whole segments; "" for all), sorted by path."""
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return all objects under the path ``prefix`` (whole segments; "" for all), sorted by path.
+
+        With ``after``, those alone whose path sorts behind it, whether or not there is such an object.
+        """
         ...

@@ -97,10 +97,10 @@ class RemoteStore:
                     except FileNotFoundError:
                         continue
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under the path ``prefix``, sorted by path."""
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return all objects under the path ``prefix`` whose path sorts behind ``after``, sorted by path."""
         with _mapped(prefix):
-            found = await obstore.list(self._store, prefix or None).collect_async()
+            found = await obstore.list(self._store, prefix or None, offset=after or None).collect_async()
         return sorted(
             ObjectInfo(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000))
             for meta in found

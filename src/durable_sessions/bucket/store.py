@@ -133,9 +133,12 @@ class Bucket:
         if paths:
             await self._try(lambda: self._store.delete(paths))
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under the path ``prefix`` (whole segments; "" for all), sorted by path."""
-        return await self._try(lambda: self._store.list(prefix), LIST_SECONDS_MAX)
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return all objects under the path ``prefix`` (whole segments; "" for all), sorted by path.
+
+        With ``after``, those alone whose path sorts behind it, whether or not there is such an object.
+        """
+        return await self._try(lambda: self._store.list(prefix, after=after), LIST_SECONDS_MAX)
 
     async def _try(self, attempt: Callable[[], Awaitable[_Answer]], seconds: float | None = None) -> _Answer:
         allowed = self._seconds if seconds is None else seconds

@@ -48,8 +48,8 @@ class Objects(Protocol):
         """Remove objects; missing ones are ignored."""
         ...
 
-    async def list(self, prefix: str) -> Sequence[tuple[str, int, int]]:
-        """Return path, size and time of change of all objects under a prefix, sorted by path."""
+    async def list(self, prefix: str, *, after: str = "") -> Sequence[tuple[str, int, int]]:
+        """Return path, size and time of change of the objects under a prefix behind ``after``, by path."""
         ...
 
 
@@ -131,7 +131,9 @@ class BucketSlots:
 
     async def frames_after(self, position: int) -> list[tuple[int, bytes]]:
         """Return the next frames, a number of them at a time."""
-        later = [number for number, _ in await self._listed() if number > position][:READS_AT_A_TIME]
+        # Only what is new is listed: the objects before it stay for a while after they were trimmed.
+        found = await self._objects_after(max(position, self._floor - 1))
+        later = [number for number, _, _ in found[:READS_AT_A_TIME]]
         frames = await asyncio.gather(*(self.get(number) for number in later))
         return [(number, frame) for number, frame in zip(later, frames, strict=True) if frame is not None]
 
@@ -181,10 +183,16 @@ class BucketSlots:
         return [found for found in await self._objects_listed() if found[0] >= self._floor]
 
     async def _objects_listed(self) -> list[tuple[int, int]]:
-        listed = await _answered(self._objects.list(self._prefix), CALL_SECONDS_MAX)
-        self.stored_bytes = sum(size for _, size, _ in listed)
-        found = [(self._name.fullmatch(path), modified) for path, _, modified in listed]
-        return [(int(match[1]), modified) for match, modified in found if match]
+        found = await self._objects_after(-1)
+        self.stored_bytes = sum(size for _, size, _ in found)
+        return [(number, modified) for number, _, modified in found]
+
+    async def _objects_after(self, position: int) -> list[tuple[int, int, int]]:
+        """Return number, size and time of change of the objects after a position, in order."""
+        after = "" if position < 0 else self.path(position)
+        listed = await _answered(self._objects.list(self._prefix, after=after), CALL_SECONDS_MAX)
+        found = [(self._name.fullmatch(path), size, modified) for path, size, modified in listed]
+        return [(int(match[1]), size, modified) for match, size, modified in found if match]
 
 
 async def _answered(call: Awaitable[T], seconds: float) -> T:

@@ -99,9 +99,9 @@ class FaultyBucket:
         """Remove objects."""
         await self._call("delete", " ".join(paths), len(paths), lambda: self._inner.delete(paths))
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under a prefix."""
-        return await self._call("list", prefix, 0, lambda: self._inner.list(prefix))
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return the objects under a prefix whose path sorts behind ``after``."""
+        return await self._call("list", prefix, 0, lambda: self._inner.list(prefix, after=after))
 
     async def _read(
         self, operation: Operation, path: str, size: int, call: Callable[[], Awaitable[bytes]]
@@ -186,9 +186,11 @@ class MemoryBucket:
         for path in paths:
             self.objects.pop(path, None)
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under a prefix."""
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return the objects under a prefix whose path sorts behind ``after``."""
         under = prefix.rstrip("/") + "/" if prefix else ""
         return sorted(
-            ObjectInfo(path, len(data), 0) for path, data in self.objects.items() if path.startswith(under)
+            ObjectInfo(path, len(data), 0)
+            for path, data in self.objects.items()
+            if path.startswith(under) and path > after
         )

@@ -42,13 +42,13 @@ class IgnoresRanges(MemoryBucket):
 
 
 class ListsLate(MemoryBucket):
-    async def list(self, prefix: str) -> Listing:
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
         return []
 
 
 class ListsWrongSizes(MemoryBucket):
-    async def list(self, prefix: str) -> Listing:
-        return [ObjectInfo(info.path, 0, 0) for info in await super().list(prefix)]
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        return [ObjectInfo(info.path, 0, 0) for info in await super().list(prefix, after=after)]
 
 
 class KeepsAll(MemoryBucket):

@@ -5,7 +5,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
+from durable_sessions.bucket.local import LocalStore
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.remote import RemoteStore
 from durable_sessions.bucket.store import TRIES_MAX, Bucket
 from durable_sessions.errors import (
     BucketDeniedError,
@@ -40,6 +44,27 @@ async def test_a_call_that_fails_is_tried_again_with_growing_pauses() -> None:
     assert len(patient.pauses) == TRIES_MAX - 1
     assert patient.pauses == sorted(patient.pauses)
     assert 0.1 <= patient.pauses[0] <= 0.2
+
+
+@pytest.mark.parametrize("store", ["directory", "remote", "memory"])
+async def test_a_listing_may_begin_behind_a_path(store: str, tmp_path: Path) -> None:
+    stores: dict[str, ObjectStore] = {
+        "directory": await LocalStore.open(tmp_path),
+        "remote": RemoteStore(MemoryStore()),
+        "memory": FaultyBucket(MemoryBucket()),
+    }
+    bucket = Bucket(stores[store], store)
+    for path in ("a/1", "b/1", "b/2", "b/3/x", "c"):
+        await bucket.create(path, b"1")
+
+    async def paths(prefix: str, after: str) -> list[str]:
+        return [info.path for info in await bucket.list(prefix, after=after)]
+
+    assert await paths("b", "b/1") == ["b/2", "b/3/x"]
+    assert await paths("b/", "b/10") == ["b/2", "b/3/x"], "there need be no such object"
+    assert await paths("b", "a") == ["b/1", "b/2", "b/3/x"]
+    assert await paths("b", "b/3/x") == []
+    assert await paths("", "b/2") == ["b/3/x", "c"]
 
 
 _CALLS: dict[str, Callable[[Bucket], Awaitable[object]]] = {

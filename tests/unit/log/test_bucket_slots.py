@@ -15,6 +15,7 @@ from durable_sessions.log.shared import SharedLog
 pytestmark = pytest.mark.anyio
 
 KEPT_SECONDS = 100.0
+PREFIX = "partitions/00/log"
 
 
 class World:
@@ -26,6 +27,7 @@ class World:
         self.now = 1000.0
         self.lost = 0
         self.slow_seconds = 0.0
+        self.listed_after = ""
 
     async def create(self, path: str, data: bytes) -> None:
         await self.store.create(path, data)
@@ -35,7 +37,7 @@ class World:
             raise BucketError(reason="no answer")
 
     async def open(self, node: str, *, kept_seconds: float = KEPT_SECONDS) -> SharedLog:
-        slots = BucketSlots(self, "partitions/00/log", kept_seconds=kept_seconds, now=lambda: self.now)
+        slots = BucketSlots(self, PREFIX, kept_seconds=kept_seconds, now=lambda: self.now)
         await slots.refresh()
         log = SharedLog(slots, self.lineage, pause_seconds=0.001, resolve_seconds_max=1.0)
         await log.claim(Claimant(node))
@@ -47,8 +49,10 @@ class World:
     async def delete(self, paths: Sequence[str]) -> None:
         await self.store.delete(paths)
 
-    async def list(self, prefix: str) -> list[tuple[str, int, int]]:
-        return [(info.path, info.size, info.modified_at_ms) for info in await self.store.list(prefix)]
+    async def list(self, prefix: str, *, after: str = "") -> list[tuple[str, int, int]]:
+        self.listed_after = after
+        listed = await self.store.list(prefix, after=after)
+        return [(info.path, info.size, info.modified_at_ms) for info in listed]
 
 
 @pytest.fixture
@@ -101,6 +105,19 @@ async def test_a_trim_keeps_what_is_young(world: World) -> None:
     await log.trim(last)
     assert [batch async for batch in log.replay()] == [(last, b"b")]
     assert len(await world.list("partitions/00/log")) == 3  # the claim, too
+
+
+async def test_the_next_frames_are_listed_without_those_before(world: World) -> None:
+    old, _, batches = await superseded(world)
+    slots = BucketSlots(world, PREFIX)
+    await slots.refresh()
+    stored = slots.stored_bytes
+    first, *_ = batches[0]
+    assert [position for position, _ in await slots.frames_after(first)] == [batches[1][0]]
+    assert world.listed_after == slots.path(first)
+    assert slots.stored_bytes == stored > 0, "what is stored is known from whole listings alone"
+    assert await slots.frames_after(batches[1][0]) == []
+    await old.close()
 
 
 async def test_what_came_much_too_late_is_not_taken_for_damage(world: World) -> None:

@@ -57,11 +57,11 @@ class MemoryStore:
         for path in paths:
             self.objects.pop(path, None)
 
-    async def list(self, prefix: str) -> list[ObjectInfo]:
+    async def list(self, prefix: str, *, after: str = "") -> list[ObjectInfo]:
         self._call()
         prefix = prefix.rstrip("/")
         return [
             ObjectInfo(path, len(data), self._modified[path])
             for path, data in sorted(self.objects.items())
-            if not prefix or path.startswith(prefix + "/")
+            if (not prefix or path.startswith(prefix + "/")) and path > after
         ]

@@ -89,8 +89,8 @@ class KilledBucket:
     async def get_range(self, path: str, start: int, length: int) -> bytes:
         return await self._bucket.get_range(path, start, length)
 
-    async def list(self, prefix: str) -> Listing:
-        return await self._bucket.list(prefix)
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        return await self._bucket.list(prefix, after=after)
 
 
 async def divide(data: Path, partitions: int, kill: Killer | None = None) -> Repartitioned:

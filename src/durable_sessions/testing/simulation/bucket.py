@@ -108,8 +108,8 @@ class SimulatedStore:
 
         await self._call("delete", " ".join(paths), perform)
 
-    async def list(self, prefix: str) -> Listing:
-        """Return all objects under a prefix."""
+    async def list(self, prefix: str, *, after: str = "") -> Listing:
+        """Return the objects under a prefix whose path sorts behind ``after``."""
         under = prefix.rstrip("/") + "/" if prefix else ""
         return await self._call(
             "list",
@@ -117,7 +117,7 @@ class SimulatedStore:
             lambda: sorted(
                 ObjectInfo(path, len(data), at_ms)
                 for path, (data, at_ms) in self.objects.items()
-                if path.startswith(under)
+                if path.startswith(under) and path > after
             ),
         )
 
