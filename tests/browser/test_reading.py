@@ -218,6 +218,70 @@ def test_back_restores_the_same_row_at_the_same_pixel(opened: OpenPage, long_ses
     page.until(f"({TOP})({position}) === {before}", f"row {position} at {before}")
 
 
+def test_back_returns_from_a_jump_to_the_same_row_at_the_same_pixel(
+    opened: OpenPage, long_session: str
+) -> None:
+    page = opened("/sessions/long?at=2000")
+    steady(page)
+    page.wheel(130)
+    page.run("new Promise(done => setTimeout(done, 700))")
+    places = []
+    box = page.run(
+        "(r => [r.left, r.top, r.width])(document.querySelector('.strip').getBoundingClientRect())"
+    )
+    for jump in ("G", "strip", "gg", "find"):
+        entries = page.run("history.length")
+        position = page.run(
+            "[...document.querySelectorAll('.row')].find(row => row.getBoundingClientRect().top > 300).dataset.position"
+        )
+        places.append((position, top(page, position)))
+        if jump == "strip":
+            for kind in ("mousePressed", "mouseReleased"):
+                page.send(
+                    "Input.dispatchMouseEvent",
+                    type=kind,
+                    x=box[0] + box[2] * 0.6,
+                    y=box[1] + 20,
+                    button="left",
+                    clickCount=1,
+                )
+        elif jump == "find":
+            page.press("/")
+            page.type("step-4000")
+            page.press("Enter")
+        else:
+            for key in jump:
+                page.press(key)
+        page.until(
+            f"history.length === {entries + 1} && !document.querySelector('.row[data-position=\"{position}\"]')"
+        )
+        steady(page)
+        page.run("new Promise(done => setTimeout(done, 500))")
+    for position, before in reversed(places):
+        page.run("history.back()")
+        page.until(f"({TOP})({position}) === {before}", f"row {position} at {before}")
+        steady(page)
+        page.run("new Promise(done => setTimeout(done, 500))")
+        assert top(page, position) == before, "and it stays there"
+    assert page.problems == []
+
+
+def test_the_address_says_that_a_session_is_followed(opened: OpenPage, client: httpx2.Client) -> None:
+    store(client, "followed", talk(400))
+    page = opened("/sessions/followed?at=20")
+    steady(page)
+    assert "follow" not in page.run("location.search")
+    page.until("document.querySelector('.live.live')")
+    page.press("f")
+    page.until("location.search.includes('follow=1')")
+    page.send("Page.reload")
+    page.until("Number([...document.querySelectorAll('.row')].at(-1)?.dataset.position) > 395")
+    append(client, "followed", [{"type": "agent.message", "content": "Here is news."}])
+    page.sees("Here is news.")
+    page.wheel(-3_000)
+    page.until("!location.search.includes('follow')")
+
+
 def test_filters_are_in_the_address_and_say_that_not_all_is_shown(
     opened: OpenPage, long_session: str
 ) -> None:

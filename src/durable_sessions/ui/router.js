@@ -46,6 +46,11 @@ export function note(url, state) {
   history.replaceState(state ?? history.state, "", url);
 }
 
+/** A step for Back, in a view that is there already. */
+export function push(url, state) {
+  history.pushState(state, "", url);
+}
+
 export function listen() {
   addEventListener("popstate", () => { route.value = read(); });
   document.addEventListener("click", (event) => {

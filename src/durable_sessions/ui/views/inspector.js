@@ -12,12 +12,12 @@ import { UsagePanel } from "./usage.js";
 
 export const PANELS = [["event", "Event", EventPanel], ["state", "State", StatePanel], ["tools", "Tools", ToolsPanel], ["usage", "Usage", UsagePanel], ["threads", "Threads", ThreadsPanel]];
 
-export function Inspector({ panel, panels, one, info, selected, change }) {
+export function Inspector({ panel, panels, one, info, selected, change, leap }) {
   const [, , Panel] = panels.find(([name]) => name === panel) ?? panels[0];
   return html`<aside class="inspector" aria-label="Inspector"><div class="tabs"><div role="tablist" aria-label="What is inspected">${panels.map(([name, title]) =>
     html`<button type="button" role="tab" aria-selected=${name === panel} onClick=${() => change({ panel: name })}>${title}</button>`)}</div>
     <span class="room"></span><button type="button" class="quiet-button" onClick=${() => change({ panel: null })}>Close</button></div>
-    <div class="panel" role="tabpanel" tabindex="0"><${Panel} one=${one} info=${info} selected=${selected} change=${change} /></div></aside>`;
+    <div class="panel" role="tabpanel" tabindex="0"><${Panel} one=${one} info=${info} selected=${selected} change=${change} leap=${leap} /></div></aside>`;
 }
 
 function EventPanel({ one, selected }) {

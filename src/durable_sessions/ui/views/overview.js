@@ -20,13 +20,13 @@ function useDrawing(canvas, draw, inputs) {
 const drawn = (version) => (version < 4096 ? version : Math.floor(version / 50));
 
 /** `one` is null until the session is there: the room is taken from the beginning, so that nothing below moves. */
-export function Overview({ one, hasLens, range, hits, version, byTime, brush }) {
+export function Overview({ one, hasLens, range, hits, version, byTime, brush, leap }) {
   if (!one) return html`<div class="overview"><div class="strip"></div>${hasLens && html`<div class="lens"></div>`}</div>`;
-  return html`<div class="overview"><${Strip} one=${one} range=${range} hits=${hits} version=${version} byTime=${byTime} brush=${brush} />
-    ${hasLens && html`<${Lens} one=${one} range=${range} hits=${hits} version=${version} />`}</div>`;
+  return html`<div class="overview"><${Strip} one=${one} range=${range} hits=${hits} version=${version} byTime=${byTime} brush=${brush} leap=${leap} />
+    ${hasLens && html`<${Lens} one=${one} range=${range} hits=${hits} version=${version} leap=${leap} />`}</div>`;
 }
 
-function Strip({ one, range, hits, version, byTime, brush }) {
+function Strip({ one, range, hits, version, byTime, brush, leap }) {
   const canvas = useRef(null), box = useRef(null), dragging = useRef(null), [chosen, choose] = useState(null);
   const { outline } = one, axis = new Axis(outline, byTime);
   useDrawing(canvas, (element) => drawStrip(element, outline, { hits: hits ?? [], axis: new Axis(outline, byTime) }), [outline.points, hits, byTime, drawn(version)]);
@@ -38,7 +38,7 @@ function Strip({ one, range, hits, version, byTime, brush }) {
   const pressed = (pointer) => {
     pointer.currentTarget.setPointerCapture(pointer.pointerId);
     dragging.current = { from: at(pointer), isBrush: pointer.shiftKey };
-    if (pointer.shiftKey) choose([at(pointer), at(pointer)]); else one.show(at(pointer));
+    if (pointer.shiftKey) choose([at(pointer), at(pointer)]); else leap(() => one.show(at(pointer)));
   };
   const moved = (pointer) => {
     const { current } = dragging;
@@ -65,7 +65,7 @@ function Strip({ one, range, hits, version, byTime, brush }) {
     <div class="marker" style=${{ left: `${left * 100}%`, width: `${Math.max(0.3, width * 100)}%` }}></div></div>`;
 }
 
-function Lens({ one, range, hits, version }) {
+function Lens({ one, range, hits, version, leap }) {
   const canvas = useRef(null), box = useRef(null), { outline } = one, [first, last] = range.value;
   const [from, to] = lensRange(outline.events, (first + last) / 2);
   const blocks = [...outline.blocks.keys()].filter((number) => number >= outline.indexOf(from) && number <= outline.indexOf(to - 1)).join();
@@ -76,7 +76,7 @@ function Lens({ one, range, hits, version }) {
   useDrawing(canvas, (element) => drawLens(element, outline, [from, to], hits ?? []), [from, to, blocks, hits, drawn(version)]);
   const go = (pointer) => {
     const { left, width } = box.current.getBoundingClientRect();
-    one.show(Math.max(from, Math.min(to - 1, Math.round(from + ((pointer.clientX - left) / width) * (to - from)))));
+    leap(() => one.show(Math.max(from, Math.min(to - 1, Math.round(from + ((pointer.clientX - left) / width) * (to - from))))));
   };
   const share = (position) => ((position - from) / (to - from)) * 100;
   return html`<div class="lens" ref=${box} aria-hidden="true" onPointerDown=${go}><canvas ref=${canvas}></canvas>
@@ -84,12 +84,12 @@ function Lens({ one, range, hits, version }) {
     <div class="marker" style=${{ left: `${share(first)}%`, width: `${Math.max(0.3, share(last + 1) - share(first))}%` }}></div></div>`;
 }
 
-export function Ruler({ one, hits, version }) {
+export function Ruler({ one, leap, hits, version }) {
   const canvas = useRef(null);
   useDrawing(canvas, (element) => drawRuler(element, one.outline, hits ?? []), [one.outline.points, hits, drawn(version)]);
   const go = (pointer) => {
     const { top, height } = canvas.current.getBoundingClientRect();
-    one.show(Math.max(0, Math.min(one.outline.events - 1, Math.round(((pointer.clientY - top) / height) * one.outline.events))));
+    leap(() => one.show(Math.max(0, Math.min(one.outline.events - 1, Math.round(((pointer.clientY - top) / height) * one.outline.events)))));
   };
   return html`<canvas class="ruler" ref=${canvas} aria-hidden="true" onPointerDown=${go}></canvas>`;
 }

@@ -17,7 +17,7 @@ import { exact, short } from "../parts/number.js";
 import { Failed, Loading, Nothing } from "../parts/states.js";
 import { inUtc } from "../parts/time.js";
 import { oneLine } from "../reading/text.js";
-import { address, go, note, route, sessionAddress } from "../router.js";
+import { address, go, note, push, route, sessionAddress } from "../router.js";
 import { Action, actionsOf } from "./actions.js";
 import { Inspector, PANELS } from "./inspector.js";
 import { Overview, Ruler } from "./overview.js";
@@ -54,19 +54,44 @@ function Reading({ id }) {
   const { params } = route.value;
   const q = params.get("q") ?? "", panel = params.get("panel");
 
-  const here = (more = {}) => sessionAddress(id, { ...Object.fromEntries(KEPT.map((name) => [name, params.get(name)])), ...more });
+  /** The address of what is seen: the selected event or the one that was linked, filters, and whether it goes on at the end. */
+  const addressNow = (values = {}) => {
+    const given = route.value.params, one = transcript.current, event = selected.value === null ? null : one?.pages.event(selected.value)?.id;
+    const where = event ? { event } : selected.value !== null ? { at: selected.value } : { event: given.get("event"), at: given.get("at") };
+    return sessionAddress(id, { ...Object.fromEntries(KEPT.map((name) => [name, given.get(name)])), ...where, follow: isFollowed() ? 1 : null, ...values });
+  };
+  const isFollowed = () => transcript.current?.scroller?.sticks && following.current && !following.current.isOver;
+  const placeNow = () => {
+    const anchor = transcript.current?.scroller?.anchor;
+    return anchor && { position: anchor.item.position, y: anchor.y, selected: selected.value };
+  };
+  const noteNow = () => {
+    clearTimeout(moving.current);
+    const place = placeNow();
+    if (place && route.value.id === id && route.value.view === "session") note(addressNow(), place);
+  };
   /** The address follows the reader, 300 ms after the last move. */
   const noted = () => {
     clearTimeout(moving.current);
-    moving.current = setTimeout(() => {
-      const one = transcript.current, anchor = one?.scroller?.anchor;
-      if (!anchor || route.value.id !== id || route.value.view !== "session") return;
-      const event = selected.value === null ? undefined : one.pages.event(selected.value)?.id;
-      const given = route.value.params;
-      const where = event ? { event } : selected.value !== null ? { at: selected.value } : given.get("event") ? { event: given.get("event") } : { at: given.get("at") };
-      note(sessionAddress(id, { ...Object.fromEntries(KEPT.map((name) => [name, given.get(name)])), ...where }),
-        { position: anchor.item.position, y: anchor.y });
-    }, 300);
+    moving.current = setTimeout(noteNow, 300);
+  };
+  /** Go somewhere at once: what was seen before stays in the history, unless it still is. */
+  const leap = async (going) => {
+    noteNow();
+    const [first, last] = window_.value, found = await going();
+    const place = placeNow();
+    if (place && (place.position < first || place.position > last)) push(addressNow(), place);
+    return found;
+  };
+  /** Back: the same row at the same pixel. */
+  const restore = async ({ position, y, selected: chosen }) => {
+    const one = transcript.current;
+    clearTimeout(moving.current);
+    await one.outline.fetch(one.outline.indexOf(position)).catch(() => null);
+    const item = one.rows.holding(position);
+    if (!item || item.isGap) return;
+    one.select(chosen ?? null);
+    one.scroller.go(item, y);
   };
 
   useEffect(() => {
@@ -91,16 +116,14 @@ function Reading({ id }) {
         });
         Object.assign(one.filter, filterOf(route.value.params));
         // What has ended is read from its start; what goes on, at its end.
-        const isOver = session.imported || ["closed", "archived"].includes(session.lifecycle);
-        const start = position ?? kept?.position ?? (isOver && !route.value.params.get("follow") ? 0 : null);
-        await one.open(view.current, start);
+        const isOver = session.imported || ["closed", "archived"].includes(session.lifecycle), goesOn = Boolean(route.value.params.get("follow"));
+        await one.open(view.current, goesOn ? null : position ?? kept?.position ?? (isOver ? 0 : null));
         if (closed) return;
-        if (kept?.position !== undefined && one.scroller) { // back: the same row at the same pixel
-          const item = one.rows.holding(kept.position);
-          if (item && !item.isGap) one.scroller.go(item, kept.y);
-        }
+        if (goesOn && position !== null) one.select(position);
+        if (kept?.position !== undefined && one.scroller && !goesOn) await restore(kept);
         setReady(true);
         following.current = new Following(one);
+        if (one.scroller?.sticks) noted();
         redraw((count) => count + 1);
       } catch (problem) {
         if (!closed) fail(problem);
@@ -139,6 +162,17 @@ function Reading({ id }) {
     positionOf(id, event, at).then((position) => position !== null && one.show(position), () => miss(event));
   }, [ready, targetKey]);
 
+  useEffect(() => {
+    const back = () => {
+      const { view: shown, id: other, params: given } = route.value;
+      if (!ready || shown !== "session" || other !== id || history.state?.position === undefined) return;
+      firstTarget.current = `${given.get("event")} ${given.get("at")}`; // the place says more than the address
+      restore(history.state);
+    };
+    addEventListener("popstate", back);
+    return () => removeEventListener("popstate", back);
+  }, [ready]);
+
   const filterKey = `${params.get("hide")} ${params.get("show")} ${params.get("only")}`;
   useEffect(() => { if (ready) { transcript.current.refilter(filterOf(params)); redraw((n) => n + 1); } }, [filterKey]);
   useEffect(() => { if (ready) { const one = transcript.current; one.drawing = inUtc.value; one.repaint(); } }, [inUtc.value]);
@@ -164,25 +198,30 @@ function Reading({ id }) {
     const hits = found.value?.positions ?? [], from = selected.value ?? -1;
     if (!hits.length) return;
     const next = step > 0 ? hits.find((hit) => hit > from) ?? hits[0] : [...hits].reverse().find((hit) => hit < from) ?? hits.at(-1);
-    transcript.current.show(next, { open: true });
+    leap(() => transcript.current.show(next, { open: true }));
+  };
+  const sought = (words) => { // its first hit may be far away
+    noteNow();
+    selected.value = null;
+    push(addressNow({ q: words, event: null, at: null }), null);
+    route.value = { ...route.value, params: new URLSearchParams(location.search) };
   };
   const change = (values) => {
-    const given = Object.fromEntries(KEPT.map((name) => [name, params.get(name)]));
-    const event = params.get("event"), at = params.get("at");
-    note(sessionAddress(id, { ...given, event, at, ...values }));
+    note(addressNow(values));
     route.value = { ...route.value, params: new URLSearchParams(location.search) };
   };
   const one = transcript.current;
   const event = () => (selected.value === null ? null : one?.pages.event(selected.value));
   const copies = {
-    c: () => copy(location.origin + here({ event: event()?.id ?? null })),
+    c: () => copy(location.origin + addressNow()),
     y: () => event() && copy(JSON.stringify(event(), null, 2)),
     u: () => copy(curlOf(sessionPath(id, "/events") + (event() ? `/${encodeURIComponent(event().id)}` : ""))),
   };
+  const end = () => leap(() => toEnd(one, following.current));
   useKeys({
     j: () => one?.move(1), k: () => one?.move(-1), ArrowDown: (pressed) => arrow(pressed, one, 1), ArrowUp: (pressed) => arrow(pressed, one, -1),
-    J: () => one?.nextPrompt(1), K: () => one?.nextPrompt(-1), e: () => jumped(one?.nextFailure(1), "failure"), E: () => jumped(one?.nextFailure(-1), "failure"),
-    n: () => nextHit(1), N: () => nextHit(-1), gg: () => toStart(one), G: () => toEnd(one, following.current), f: () => toEnd(one, following.current),
+    J: () => leap(() => one?.nextPrompt(1)), K: () => leap(() => one?.nextPrompt(-1)), e: () => jumped(leap(() => one?.nextFailure(1)), "failure"), E: () => jumped(leap(() => one?.nextFailure(-1)), "failure"),
+    n: () => nextHit(1), N: () => nextHit(-1), gg: () => leap(() => toStart(one)), G: end, f: end,
     Enter: (pressed) => { if (pressed.target.closest("a, button, input")) return false; if (selected.value !== null) one?.toggle(selected.value); return true; },
     r: () => act("resume"), F: () => actions.some((item) => item.dialog === "fork") && act("fork"), t: () => setByTime((old) => !old),
     "=": () => info?.forked_from && go(address("/compare", { a: info.forked_from.session_id, b: id })), "[": () => toNeighbour(id, -1), "]": () => toNeighbour(id, 1),
@@ -213,17 +252,17 @@ function Reading({ id }) {
       ${info && html`<${About} info=${info} one=${one} />`}<span class="room"></span><${Live} state=${state} />
       ${info && html`<button type="button" class="quiet-button" onClick=${() => act("resume")}>Resume</button><${Menu} label="More" items=${things.slice(1)} />`}
       <button type="button" class="quiet-button" aria-expanded=${Boolean(panel)} onClick=${() => change({ panel: panel ? null : "event" })}>Inspector</button></div>
-    <${Overview} one=${ready && one.outline.events > 0 ? one : null} hasLens=${hasLens.current} range=${window_} hits=${found.value?.positions} version=${one?.outline.events} byTime=${byTime}
+    <${Overview} one=${ready && one.outline.events > 0 ? one : null} hasLens=${hasLens.current} range=${window_} hits=${found.value?.positions} version=${one?.outline.events} byTime=${byTime} leap=${leap}
       brush=${([from, to]) => change({ only: `range:${from}-${to}` })} />
     ${ready && one.outline.events > 0 && html`<${Paper} id=${id} drawn=${drawn} one=${one} />`}
     ${missing && html`<p class="banner" role="alert">There is no event <code>${oneLine(missing, 80)}</code> in this session. <button type="button" class="quiet-button" onClick=${() => miss(null)}>Close</button></p>`}
     <div class="panes"><div class="list" role="feed" aria-label="Events" aria-busy=${!ready} ref=${view} tabindex="0"></div>
-      ${ready && one.outline.events > 0 && html`<${Ruler} one=${one} hits=${found.value?.positions} version=${one.outline.events} />`}
+      ${ready && one.outline.events > 0 && html`<${Ruler} one=${one} leap=${leap} hits=${found.value?.positions} version=${one.outline.events} />`}
       ${!ready && html`<div class="over"><${Loading} rows=${18} /></div>`}
       ${ready && !one.outline.events && html`<div class="over"><${Nothing} title="No events yet"><p>They appear here as they come.</p><//></div>`}
-      ${panel && ready && html`<${Inspector} panel=${panel} panels=${PANELS} one=${one} info=${info} selected=${selected} change=${change} />`}</div>
-    <${Foot} q=${q} found=${found.value} selected=${selected} change=${change} params=${params} next=${nextHit} one=${one} ready=${ready}
-      unseen=${following.current?.unseen.value ?? 0} toEnd=${() => toEnd(one, following.current)} />
+      ${panel && ready && html`<${Inspector} panel=${panel} panels=${PANELS} one=${one} info=${info} selected=${selected} change=${change} leap=${leap} />`}</div>
+    <${Foot} q=${q} found=${found.value} selected=${selected} sought=${sought} change=${change} params=${params} next=${nextHit} one=${one} ready=${ready}
+      unseen=${following.current?.unseen.value ?? 0} toEnd=${end} />
     ${action && info && html`<${Action} key=${action} name=${action} id=${id} info=${info} position=${selected.value} close=${() => act(null)} changed=${changed} />`}</div>`;
 }
 
@@ -269,7 +308,7 @@ function Live({ state }) {
   return html`<span class=${`live ${state.name}`} title=${state.name === "looking" ? "Four other tabs of this browser follow already" : null}>${words[state.name]}</span>`;
 }
 
-function Foot({ q, found, selected, change, params, next, one, ready, unseen, toEnd: end }) {
+function Foot({ q, found, selected, sought, change, params, next, one, ready, unseen, toEnd: end }) {
   const hide = (params.get("hide") ?? "").split(",").filter(Boolean);
   const toggle = (name) => change({ hide: (hide.includes(name) ? hide.filter((other) => other !== name) : [...hide, name]).join(",") });
   const only = params.get("only"), hits = found?.positions ?? [];
@@ -278,7 +317,7 @@ function Foot({ q, found, selected, change, params, next, one, ready, unseen, to
     event.preventDefault();
     const { value } = event.target.elements.q;
     if (value.trim() === q) next(1);
-    else { selected.value = null; change({ q: value.trim(), event: null, at: null }); }
+    else sought(value.trim());
   };
   const quiet = ready ? one.outline.summaries.reduce((sum, block) => sum + (block?.quiet ?? 0), 0) : 0;
   return html`<footer class="foot"><form role="search" onSubmit=${submit}><input id="find" name="q" type="search" defaultValue=${q} key=${q} placeholder="Find in this session  ( / )" aria-label="Find in this session" /></form>

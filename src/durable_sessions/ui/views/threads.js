@@ -28,7 +28,7 @@ function counted(outline, blocks) {
   return lanes;
 }
 
-export function ThreadsPanel({ one, change }) {
+export function ThreadsPanel({ one, change, leap }) {
   const [found, set] = useState(null), [error, fail] = useState(null), { outline } = one;
   useEffect(() => {
     Promise.all([outline.lastBlocks(), get(sessionPath(one.session, "/threads"), { limit: 100 })])
@@ -45,6 +45,6 @@ export function ThreadsPanel({ one, change }) {
       return html`<tr key=${number}><td><span class=${`swatch lane-${number ? ((number - 1) % LANES) + 1 : 0}`}></span>${thread ? html`<button type="button" class="quiet-button" title=${thread.id} onClick=${() => change({ only: `thread:${thread.id}` })}><bdi>${name}</bdi></button>` : name}${thread && !["idle", undefined].includes(states.get(thread.id)) && html` <span class="chip">${states.get(thread.id)}</span>`}</td>
         <td class="n">${exact(lane.events)}</td><td class=${`n ${lane.failed ? "bad" : ""}`}>${lane.failed ? `×${exact(lane.failed)}` : "–"}</td>
         <td class="n">${lane.context ? short(lane.context) : "–"}</td><td class="n">${lane.out ? short(lane.out) : "–"}</td>
-        <td class="n">${lane.first === null ? "–" : html`<button type="button" class="quiet-button" onClick=${() => one.show(lane.first)}>#${exact(lane.first)}</button>`}</td></tr>`;
+        <td class="n">${lane.first === null ? "–" : html`<button type="button" class="quiet-button" onClick=${() => leap(() => one.show(lane.first))}>#${exact(lane.first)}</button>`}</td></tr>`;
     })}</tbody></table></div>${lanes.length > SHOWN_MAX && html`<p class="note">And ${exact(lanes.length - SHOWN_MAX)} more.</p>`}`;
 }

@@ -24,7 +24,7 @@ function counted(outline, blocks) {
 
 const quantile = (sorted, part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
 
-export function ToolsPanel({ one, change }) {
+export function ToolsPanel({ one, change, leap }) {
   const [tools, set] = useState(null), { outline } = one, isAll = outline.events <= TABLED_EVENTS;
   useEffect(() => {
     outline.lastBlocks().then((blocks) => set(counted(outline, blocks.filter(Boolean))), () => set([]));
@@ -36,7 +36,7 @@ export function ToolsPanel({ one, change }) {
       const took = tool.took.sort((a, b) => a - b);
       return html`<tr key=${tool.name}><td><button type="button" class="quiet-button" onClick=${() => change({ only: `tool:${tool.name}` })}><bdi>${oneLine(tool.name, 40)}</bdi></button></td>
         <td class="n">${exact(tool.calls)}${tool.open ? html` <span class="origin">${exact(tool.open)} open</span>` : ""}</td>
-        <td class="n">${tool.failed ? html`<button type="button" class="quiet-button bad" onClick=${() => one.show(tool.lastFailed)}>×${exact(tool.failed)}</button>` : "–"}</td>
+        <td class="n">${tool.failed ? html`<button type="button" class="quiet-button bad" onClick=${() => leap(() => one.show(tool.lastFailed))}>×${exact(tool.failed)}</button>` : "–"}</td>
         <td class="n">${took.length ? duration(quantile(took, 0.5)) : "–"}</td><td class="n">${took.length ? duration(quantile(took, 0.95)) : "–"}</td></tr>`;
     })}</tbody></table></div>`;
 }

@@ -38,7 +38,7 @@ function resultBytes(outline, blocks) {
   return [...tools].sort((a, b) => b[1][1] - a[1][1]).slice(0, 20);
 }
 
-export function UsagePanel({ one, info }) {
+export function UsagePanel({ one, info, leap }) {
   const [requests, set] = useState(null), [tools, setTools] = useState([]), [compactions, setCompactions] = useState([]);
   const { outline } = one, isAll = outline.events <= TABLED_EVENTS;
   useEffect(() => {
@@ -55,7 +55,7 @@ export function UsagePanel({ one, info }) {
     ...(cost ? [["Cost, as recorded", money(cost / 1e6)]] : [])];
   return html`${!isAll && html`<p class="note">Of the last ${exact(TABLED_EVENTS)} events; in all ${exact((used.input_tokens ?? 0) + (used.cache_read_input_tokens ?? 0))} tokens in, ${exact(used.output_tokens ?? 0)} out.</p>`}
     <dl class="figures">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    <h2>Context by request</h2><${Curve} requests=${requests} compactions=${compactions} go=${(position) => one.show(position)} />
+    <h2>Context by request</h2><${Curve} requests=${requests} compactions=${compactions} go=${(position) => leap(() => one.show(position))} />
     ${tools.length > 0 && html`<h2>Results by tool</h2><table class="plain-table"><thead><tr><th>Tool</th><th class="n">Results</th><th class="n">Bytes</th></tr></thead>
       <tbody>${tools.map(([name, [count, bytes]]) => html`<tr key=${name}><th scope="row"><bdi>${oneLine(name, 60)}</bdi></th><td class="n">${exact(count)}</td><td class="n">${exact(bytes)}</td></tr>`)}</tbody></table>`}`;
 }
