@@ -22,6 +22,7 @@ from durable_sessions.http.api.sessions.listing import listed
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.indexing import index_of
@@ -54,10 +55,10 @@ class Listing:
         bucket = await Bucket.open(self._folder / "bucket")
         catalog = self._folder / "catalog.sqlite"
         self._archive = await BucketArchive.open(
-            bucket, catalog, clock, ids, limits, names_of, index_of, log=log
+            bucket, catalog, clock, ids, limits, names_of, index_of, log=log, partition=ONLY_PARTITION
         )
         self._partition = await Partition.open(log, clock, limits, self._archive)
-        self._sessions = Sessions(self._partition, clock, ids, limits)
+        self._sessions = Sessions(self._partition, clock, ids, limits, ONLY_PARTITION)
         self._views = ViewsFile(self._folder / "views.sqlite", limits.views_bytes_max)
         self._outlines = Outlines(self._sessions, self._views, limits)
         rare = set(range(0, sessions, max(1, sessions // MATCHES)))

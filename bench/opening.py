@@ -25,6 +25,7 @@ from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.indexing import index_of
 from durable_sessions.storage import batch
@@ -85,7 +86,9 @@ async def opened(folder: Path, log: FileLog, limits: Limits) -> BucketArchive:
     bucket = await Bucket.open(folder / "bucket")
     catalog = folder / "catalog.sqlite"
     clock, ids = SystemClock(), RandomIds()
-    return await BucketArchive.open(bucket, catalog, clock, ids, limits, names_of, index_of, log=log)
+    return await BucketArchive.open(
+        bucket, catalog, clock, ids, limits, names_of, index_of, log=log, partition=ONLY_PARTITION
+    )
 
 
 def forget_catalog(folder: Path) -> None:

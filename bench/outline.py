@@ -15,6 +15,7 @@ import msgspec
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions import drafts
 from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.outline.block import BLOCK_EVENTS, folded
@@ -52,7 +53,7 @@ async def run(blocks: int) -> dict[str, float]:
     """Return microseconds an event to make blocks, and milliseconds to serve what is there."""
     clock, limits = SystemClock(), DEFAULT_LIMITS
     partition = await Partition.open(MemoryLog(), clock, limits)
-    sessions = Sessions(partition, clock, RandomIds(), limits)
+    sessions = Sessions(partition, clock, RandomIds(), limits, ONLY_PARTITION)
     key = session_key("default", "long")
     for begin in range(0, blocks * BLOCK_EVENTS, AT_ONCE):
         stop = min(begin + AT_ONCE, blocks * BLOCK_EVENTS)

@@ -18,6 +18,7 @@ from durable_sessions.managed_agents.environments import ENVIRONMENTS, Environme
 from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.node import Node
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions import drafts
 from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.create import NewSession
@@ -55,7 +56,7 @@ class Herd:
         self._node = node
         self._partition = node.engine.partition
         self._clock, self._ids = SystemClock(), RandomIds()
-        self._sessions = Sessions(self._partition, self._clock, self._ids, DEFAULT_LIMITS)
+        self._sessions = Sessions(self._partition, self._clock, self._ids, DEFAULT_LIMITS, ONLY_PARTITION)
 
     async def make(self) -> None:
         """Make everything, and flush it."""

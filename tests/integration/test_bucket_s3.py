@@ -113,8 +113,8 @@ async def test_a_segment_is_flushed_and_read_back(url: str) -> None:
         created_at_ms=1,
         segments=(encoded.info(path),),
     )
-    await Manifests(bucket).create_next(manifest)
-    newest = await Manifests(bucket).newest()
+    await Manifests(bucket, ONLY_PARTITION).create_next(manifest)
+    newest = await Manifests(bucket, ONLY_PARTITION).newest()
     assert newest == manifest
     cache = BlockCache()
     reader = SegmentReader(bucket, newest.segments[0], cache)

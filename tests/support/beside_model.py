@@ -14,6 +14,7 @@ from durable_sessions.errors import BucketError, DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.testing.disk import FaultyDisk
@@ -69,7 +70,14 @@ class EngineBesideModel(RuleBasedStateMachine, Generic[M]):
         """Open the engine on what is there."""
         self.log = await FileLog.open(DIRECTORY, segment_bytes_max=self.segment_bytes_max, disk=self.disk)
         self.archive = await BucketArchive.open(
-            self.store, self.catalog, self.clock, RandomIds(), self.limits, self.names_of, log=self.log
+            self.store,
+            self.catalog,
+            self.clock,
+            RandomIds(),
+            self.limits,
+            self.names_of,
+            log=self.log,
+            partition=ONLY_PARTITION,
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)

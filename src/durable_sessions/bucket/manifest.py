@@ -13,7 +13,7 @@ from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, ObjectNotFoundError
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 
 VERSION = 1
 NEWER_VERSION = 2
@@ -121,7 +121,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 class Manifests:
     """The manifests of one partition; the newest one is the current one."""
 
-    def __init__(self, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
+    def __init__(self, bucket: ObjectStore, partition: PartitionId) -> None:
         self._objects = NumberedObjects(bucket, manifests_prefix(partition), ".json")
 
     async def newest(self) -> Manifest | None:

@@ -17,7 +17,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.sessions import (
     append,
     change,
@@ -77,7 +77,7 @@ class Sessions:
         clock: Clock,
         ids: Ids,
         limits: Limits,
-        partition: PartitionId = ONLY_PARTITION,
+        partition: PartitionId,
         has_artifact: HasArtifact | None = None,
         elsewhere: Elsewhere | None = None,
         memory: ScopeDirectory | None = None,

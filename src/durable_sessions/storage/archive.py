@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from durable_sessions.errors import ManifestLostError
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage.indexed import IndexOf, Place, TimeOrder, nothing_indexed
 from durable_sessions.storage.record_reader import FlushedRecords
 from durable_sessions.storage.retention import Retention
@@ -132,7 +132,7 @@ class NothingArchived:
 
     flushed_through = 0
 
-    def __init__(self, partition: PartitionId = ONLY_PARTITION, index_of: IndexOf = nothing_indexed) -> None:
+    def __init__(self, partition: PartitionId, index_of: IndexOf = nothing_indexed) -> None:
         self.index_of = index_of
         self.next_stream = partition.streams.start
         self.cold: ColdStreams = NothingCold()

@@ -24,6 +24,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, Log
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.backlog import FlushBacklog
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry, ToldEntry
@@ -140,7 +141,7 @@ class Partition:
         ``placed`` decides which names it may create, if there are other partitions. ``epoch`` is that of a
         log that is claimed already.
         """
-        archive = archive or NothingArchived()
+        archive = archive or NothingArchived(ONLY_PARTITION)
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         archive.call_when_lost(partition.step_down)

@@ -27,7 +27,7 @@ from durable_sessions.errors import ManifestLostError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.indexed import IndexOf, Place, TimeOrder, nothing_indexed
 from durable_sessions.storage.retention import Retention
@@ -61,7 +61,7 @@ class BucketArchive:
         clock: Clock,
         limits: Limits,
         log: Log | None,
-        partition: PartitionId = ONLY_PARTITION,
+        partition: PartitionId,
         flushing: FlushProcess | None = None,
     ) -> None:
         self.bucket = bucket
@@ -94,7 +94,7 @@ class BucketArchive:
         *,
         log: Log | None,
         writers: set[str] | None = None,
-        partition: PartitionId = ONLY_PARTITION,
+        partition: PartitionId,
         flushing: FlushProcess | None = None,
     ) -> "BucketArchive":
         """Open the archive for a log; rebuild the catalog if it does not belong to the newest manifest.

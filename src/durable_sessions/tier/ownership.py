@@ -26,7 +26,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.log import NEW_LOG_GAP, Log, LogIdentity
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tier.next_manifest import successor
 
 CLAIMS_MAX = 10
@@ -45,7 +45,7 @@ class Tie(NamedTuple):
     frame: int | None = None
 
 
-async def require_own(log: LogIdentity, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
+async def require_own(log: LogIdentity, bucket: ObjectStore, partition: PartitionId) -> None:
     """Refuse a log that does not belong to the bucket's partition, before anything is written to either."""
     manifests = Manifests(bucket, partition)
     newest = await manifests.newest()

@@ -80,7 +80,7 @@ async def test_the_queries_run(tmp_path: Path) -> None:
     replaced = "events/date=2026-11-15/00-000000000000.parquet"
     for path in (SEGMENT, replaced):
         await bucket.create(path, ENCODED.data)
-    await Manifests(bucket).create_next(example(ENCODED.info(SEGMENT)))
+    await Manifests(bucket, ONLY_PARTITION).create_next(example(ENCODED.info(SEGMENT)))
     for number in (1, 2):
         row = SessionRow(
             workspace="main",

@@ -24,7 +24,7 @@ from durable_sessions.errors import (
     ObjectDamagedError,
     ObjectExistsError,
 )
-from durable_sessions.partition_id import PartitionId
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ def test_unknown_fields_are_passed_over_and_new_versions_refused() -> None:
 
 async def test_the_newest_holds() -> None:
     memory = MemoryBucket()
-    manifests = Manifests(memory)
+    manifests = Manifests(memory, ONLY_PARTITION)
     assert await manifests.newest() is None
     for number in (1, 2, 3):
         await manifests.create_next(manifest(number))
@@ -120,7 +120,8 @@ async def test_the_newest_holds() -> None:
 async def test_only_one_writer_makes_the_next_one() -> None:
     memory = MemoryBucket()
     outcomes = await asyncio.gather(
-        *(Manifests(memory).create_next(manifest(1, f"writer_{n}")) for n in range(8)), return_exceptions=True
+        *(Manifests(memory, ONLY_PARTITION).create_next(manifest(1, f"writer_{n}")) for n in range(8)),
+        return_exceptions=True,
     )
     assert sum(outcome is None for outcome in outcomes) == 1
     assert sum(isinstance(outcome, ObjectExistsError) for outcome in outcomes) == 7
@@ -129,11 +130,11 @@ async def test_only_one_writer_makes_the_next_one() -> None:
 async def test_a_writer_left_behind_is_refused_even_where_old_manifests_are_gone() -> None:
     memory = MemoryBucket()
     for number in range(1, 10):
-        await Manifests(memory).create_next(manifest(number))
-    await Manifests(memory).delete_before(9)
+        await Manifests(memory, ONLY_PARTITION).create_next(manifest(number))
+    await Manifests(memory, ONLY_PARTITION).delete_before(9)
     with pytest.raises(ObjectExistsError):
-        await Manifests(memory).create_next(manifest(4, "stale"))
-    assert await Manifests(memory).newest() == manifest(9)
+        await Manifests(memory, ONLY_PARTITION).create_next(manifest(4, "stale"))
+    assert await Manifests(memory, ONLY_PARTITION).newest() == manifest(9)
 
 
 async def test_a_lost_answer_is_found_out() -> None:
@@ -143,23 +144,23 @@ async def test_a_lost_answer_is_found_out() -> None:
     async def no_pause(seconds: float) -> None: ...
 
     faulty.order("lose_answer", "create")
-    await Manifests(Bucket(faulty, "memory", pause=no_pause)).create_next(manifest(1))
+    await Manifests(Bucket(faulty, "memory", pause=no_pause), ONLY_PARTITION).create_next(manifest(1))
     faulty.order("lose_answer", "create")
     with pytest.raises(BucketError):
-        await Manifests(faulty).create_next(manifest(2))
-    assert await Manifests(faulty).newest() == manifest(2)
+        await Manifests(faulty, ONLY_PARTITION).create_next(manifest(2))
+    assert await Manifests(faulty, ONLY_PARTITION).newest() == manifest(2)
 
 
 async def test_a_manifest_under_another_number_is_damage() -> None:
     memory = MemoryBucket()
     memory.objects["partitions/00/manifest/000000000005.json"] = encode_manifest(manifest(4))
     with pytest.raises(ObjectDamagedError, match="it says that it is number 4"):
-        await Manifests(memory).newest()
+        await Manifests(memory, ONLY_PARTITION).newest()
 
 
 async def test_a_damaged_newest_manifest_is_never_passed_over() -> None:
     memory = MemoryBucket()
-    await Manifests(memory).create_next(manifest(1))
+    await Manifests(memory, ONLY_PARTITION).create_next(manifest(1))
     memory.objects["partitions/00/manifest/000000000002.json"] = b""
     with pytest.raises(ObjectDamagedError, match="000000000002"):
-        await Manifests(memory).newest()
+        await Manifests(memory, ONLY_PARTITION).newest()

@@ -10,6 +10,7 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions import event_ids as event_ids_of
 from durable_sessions.sessions import record, summary
 from durable_sessions.sessions.batch import Batch
@@ -68,7 +69,7 @@ class SessionsBesideModel(EngineBesideModel[Model]):
 
     async def open(self) -> None:
         await super().open()
-        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits)
+        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits, ONLY_PARTITION)
 
     # Operations: each is the real call and what the model says of it ---------------------------------
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions import conditions, dropped_at_once, dropping, redaction
 from durable_sessions.sessions.conditions import Conditions
 from durable_sessions.sessions.event_ids import names_of
@@ -59,7 +60,7 @@ class SessionsBesideModel(EngineBesideModel[SessionModel]):
 
     async def open(self) -> None:
         await super().open()
-        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits)
+        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits, ONLY_PARTITION)
         self.calls = SessionCalls(self.sessions, RandomIds(), self.limits)
 
     # Operations --------------------------------------------------------------------------------------

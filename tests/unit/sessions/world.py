@@ -5,6 +5,7 @@ from typing import Any, Self
 import msgspec
 
 from durable_sessions.limits import Limits
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions import drafts
 from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.event_ids import body_check, names_of
@@ -27,7 +28,7 @@ class SessionWorld(World):
 
     async def open(self, names: NamesOf = names_of, index: IndexOf = index_of) -> Self:
         await super().open(names, index)
-        self.sessions = Sessions(self.partition, self.clock, self.ids, self.limits)
+        self.sessions = Sessions(self.partition, self.clock, self.ids, self.limits, ONLY_PARTITION)
         return self
 
     async def send(self, session: str, *events: Event, **options: Any) -> Stored:

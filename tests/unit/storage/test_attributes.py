@@ -10,6 +10,7 @@ import pytest
 
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.ids import RandomIds
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
@@ -72,7 +73,14 @@ async def reopen_without_catalog(world: World) -> None:
     await world.close()
     world.catalog_path.unlink()
     world.archive = await BucketArchive.open(
-        world.faults, world.catalog_path, world.clock, RandomIds(), world.limits, names_of, log=world.log
+        world.faults,
+        world.catalog_path,
+        world.clock,
+        RandomIds(),
+        world.limits,
+        names_of,
+        log=world.log,
+        partition=ONLY_PARTITION,
     )
     world.partition = await Partition.open(world.log, world.clock, world.limits, world.archive)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from durable_sessions.errors import LegalHoldError, StreamGoneError, StreamNotFoundError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.retention_policy import RetentionPolicy
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.store import Sessions
@@ -186,7 +187,7 @@ async def test_a_closed_stream_is_removed_so_long_after_its_close(tmp_path: Path
         await world.create(path, b"[1]")
     await world.flush()
     world.clock.advance(2 * IDLE_SECONDS)
-    sessions = Sessions(world.partition, world.clock, RandomIds(), world.limits)
+    sessions = Sessions(world.partition, world.clock, RandomIds(), world.limits, ONLY_PARTITION)
     await sessions.archive(key("sessions/ci-archived"), By("me"))
     for path in {*ended, "other"} - {"sessions/ci-archived"}:
         await world.partition.append(key(path), Append(b"", close=True))

@@ -12,6 +12,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import ManualClock
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.sessions.event_ids import names_of, tag
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.partition import Partition
@@ -42,10 +43,17 @@ class Directory:
         bucket = await Bucket.open(self._data / "bucket")
         await ensure_format(bucket)
         self.archive = await BucketArchive.open(
-            bucket, self._data / "catalog.sqlite", self.clock, self._ids, LIMITS, names_of, log=self.log
+            bucket,
+            self._data / "catalog.sqlite",
+            self.clock,
+            self._ids,
+            LIMITS,
+            names_of,
+            log=self.log,
+            partition=ONLY_PARTITION,
         )
         self.partition = await Partition.open(self.log, self.clock, LIMITS, self.archive)
-        self.sessions = Sessions(self.partition, self.clock, self._ids, LIMITS)
+        self.sessions = Sessions(self.partition, self.clock, self._ids, LIMITS, ONLY_PARTITION)
         self.maintenance = Maintenance(self.archive, self.clock, LIMITS)
         return self
 

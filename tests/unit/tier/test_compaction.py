@@ -11,6 +11,7 @@ from durable_sessions.bucket.manifest import CheckpointInfo, Manifests
 from durable_sessions.errors import BucketError, ManifestLostError
 from durable_sessions.ids import RandomIds
 from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
 from durable_sessions.tier.bucket_archive import BucketArchive
@@ -421,12 +422,18 @@ async def test_a_late_write_of_a_manifest_that_seemed_lost_is_no_other_than_the_
 async def test_who_was_overtaken_by_another_writer_changes_nothing(world: World, tmp_path: Path) -> None:
     await fill(world, 4)
     rival = await BucketArchive.open(
-        world.store, tmp_path / "rival.sqlite", world.clock, RandomIds(), LIMITS, log=None
+        world.store,
+        tmp_path / "rival.sqlite",
+        world.clock,
+        RandomIds(),
+        LIMITS,
+        log=None,
+        partition=ONLY_PARTITION,
     )
     await rival.confirmed()
     with pytest.raises(ManifestLostError):
         await world.maintenance.step()
-    newest = await Manifests(world.store).newest()
+    newest = await Manifests(world.store, ONLY_PARTITION).newest()
     assert newest is not None
     assert newest.writer == rival.manifest.writer
     assert len(world.segments()) == 4

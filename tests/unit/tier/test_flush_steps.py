@@ -123,7 +123,7 @@ def test_the_next_manifest_and_the_change_of_the_catalog_are_values() -> None:
 def test_a_manifest_is_committed_once_however_often_it_is_tried() -> None:
     async def main() -> None:
         bucket = FaultyBucket(store())
-        await Manifests(bucket).create_next(FIRST)
+        await Manifests(bucket, ONLY_PARTITION).create_next(FIRST)
         chain, following = ManifestChain(bucket, ONLY_PARTITION, FIRST), successor(FIRST, 5)
         bucket.order("lose_answer", "create")
         with pytest.raises(BucketError):
@@ -132,7 +132,7 @@ def test_a_manifest_is_committed_once_however_often_it_is_tried() -> None:
         await chain.commit(following)
         await chain.commit(following)
         assert chain.newest is following
-        assert await Manifests(bucket).newest() == following
+        assert await Manifests(bucket, ONLY_PARTITION).newest() == following
 
     asyncio.run(main())
 
@@ -140,11 +140,11 @@ def test_a_manifest_is_committed_once_however_often_it_is_tried() -> None:
 def test_whoever_finds_the_number_taken_is_fenced_for_good() -> None:
     async def main() -> None:
         bucket, told = store(), list[ManifestLostError]()
-        await Manifests(bucket).create_next(FIRST)
+        await Manifests(bucket, ONLY_PARTITION).create_next(FIRST)
         chain = ManifestChain(bucket, ONLY_PARTITION, FIRST)
         chain.on_lost = told.append
         rival = msgspec.structs.replace(successor(FIRST, 5), writer="writer_2")
-        await Manifests(bucket).create_next(rival)
+        await Manifests(bucket, ONLY_PARTITION).create_next(rival)
         with pytest.raises(ManifestLostError):
             await chain.commit(successor(FIRST, 6))
         with pytest.raises(ManifestLostError):
@@ -152,6 +152,6 @@ def test_whoever_finds_the_number_taken_is_fenced_for_good() -> None:
         with pytest.raises(ManifestLostError):
             await chain.check_fence()
         assert len(told) == 1
-        assert await Manifests(bucket).newest() == rival
+        assert await Manifests(bucket, ONLY_PARTITION).newest() == rival
 
     asyncio.run(main())

@@ -21,6 +21,7 @@ from durable_sessions.errors import (
 from durable_sessions.ids import RandomIds
 from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
@@ -51,10 +52,16 @@ class Server:
         clock = SystemClock()
         self.log = await FileLog.open(self.data / "log", segment_bytes_max=self._segment_bytes_max)
         try:
-            await require_own(self.log, self._bucket)
+            await require_own(self.log, self._bucket, ONLY_PARTITION)
             await ensure_format(self._bucket)
             self.archive = await BucketArchive.open(
-                self._bucket, self.data / "catalog.sqlite", clock, RandomIds(), LIMITS, log=self.log
+                self._bucket,
+                self.data / "catalog.sqlite",
+                clock,
+                RandomIds(),
+                LIMITS,
+                log=self.log,
+                partition=ONLY_PARTITION,
             )
             self.partition = await Partition.open(self.log, clock, LIMITS, self.archive)
         except BaseException:
@@ -98,7 +105,7 @@ async def first(tmp_path: Path, bucket: Bucket) -> Path:
 
 
 async def newest(bucket: Bucket) -> Manifest:
-    found = await Manifests(bucket).newest()
+    found = await Manifests(bucket, ONLY_PARTITION).newest()
     assert found is not None
     return found
 
@@ -109,7 +116,7 @@ async def without_lineage(data: Path, bucket: Bucket) -> None:
         path.unlink()
     before = await newest(bucket)
     older = msgspec.structs.replace(before, number=before.number + 1, lineage="", log_begins=0, frame=None)
-    await Manifests(bucket).create_next(older)
+    await Manifests(bucket, ONLY_PARTITION).create_next(older)
 
 
 def names(data: Path, kind: str) -> list[str]:
@@ -123,7 +130,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 async def planned(bucket: Bucket, data: Path, folder: Path, *, do: bool = False, lost: bool = False) -> Plan:
     folder.mkdir()
-    repair = Repair(bucket, data, folder)
+    repair = Repair(bucket, data, folder, ONLY_PARTITION)
     try:
         plan = await repair.plan(bucket_lost=lost)
         if do and plan.actions:
@@ -171,7 +178,7 @@ async def test_the_flushed_frame_stays_provable(
                 await server.append("s", b'"not flushed"')
     async with Server(tmp_path / "a", bucket) as server:
         assert (await server.read("s")).count(b",") == 14
-    assert not (await verify(bucket, tmp_path / "a")).problems
+    assert not (await verify(bucket, tmp_path / "a", partition=ONLY_PARTITION)).problems
 
 
 async def test_an_empty_batch_at_the_flushed_position_stays_too(tmp_path: Path) -> None:
@@ -216,7 +223,7 @@ async def test_a_new_directory_begins_a_new_lineage_far_beyond(
     async with Server(tmp_path / "c", bucket) as server:
         await server.flush()
         assert await server.read("s") == b'1,"new",'
-    assert not (await verify(bucket, tmp_path / "c")).problems
+    assert not (await verify(bucket, tmp_path / "c", partition=ONLY_PARTITION)).problems
 
 
 @pytest.mark.parametrize("step", ["intend", "tie"])
@@ -259,7 +266,7 @@ async def test_a_directory_from_before_there_were_lineages_is_adopted(
         assert manifest.frame == await server.log.checksum(manifest.flushed_through)
     async with Server(first, bucket) as server:
         await server.flush()
-    assert not (await verify(bucket, first)).problems
+    assert not (await verify(bucket, first, partition=ONLY_PARTITION)).problems
 
 
 async def test_adoption_that_was_cut_off_is_taken_up(
@@ -325,7 +332,7 @@ async def test_of_two_copies_the_one_that_did_not_flush_is_refused(
     async with Server(tmp_path / "copy", bucket) as server:
         await server.append("s", b'"b0"')
         await server.flush()
-    found = await verify(bucket, first)
+    found = await verify(bucket, first, partition=ONLY_PARTITION)
     assert any("with a copy of this directory" in one.problem for one in found.problems)
     before = tree(tmp_path / "bucket"), tree(first / "log")
     with pytest.raises(LogDivergedError, match=f"after position {shared} may be there only"):
@@ -346,7 +353,7 @@ async def test_two_lineages_in_one_directory_are_refused(first: Path, bucket: Bu
     (first / "log" / ("log_" + "0" * 32 + ".lineage")).touch()
     with pytest.raises(LogDamagedError, match="dump manifest"):
         await Server(first, bucket).__aenter__()
-    assert (await verify(bucket, first)).problems
+    assert (await verify(bucket, first, partition=ONLY_PARTITION)).problems
 
 
 # Who is fenced --------------------------------------------------------------------------
@@ -419,7 +426,7 @@ async def test_a_repair_counts_and_names_what_it_drops_and_then_the_directory_se
     assert log.items() <= tree(copies / "log").items()
     async with Server(first, bucket) as server:
         assert await server.read("s") == b'1,"b",'
-    assert not (await verify(bucket, first)).problems
+    assert not (await verify(bucket, first, partition=ONLY_PARTITION)).problems
 
 
 async def test_a_repair_ties_a_log_again_whose_lineage_file_is_lost(

@@ -260,7 +260,13 @@ async def test_who_was_overtaken_removes_nothing(world: World, tmp_path: Path) -
     await fill(world)
     await world.maintain()
     rival = await BucketArchive.open(
-        world.store, tmp_path / "r.sqlite", world.clock, RandomIds(), LIMITS, log=None
+        world.store,
+        tmp_path / "r.sqlite",
+        world.clock,
+        RandomIds(),
+        LIMITS,
+        log=None,
+        partition=ONLY_PARTITION,
     )
     world.clock.advance(GRACE)
     await rival.confirmed()
@@ -301,7 +307,7 @@ async def test_a_failure_at_any_call_of_a_sweep_changes_no_answer(tmp_path: Path
         await world.maintain_for(2 * ORPHANED)
         assert not unreferred(world)
         assert await world.read("a") == b"0,1,2,3,4,"
-        newest = await Manifests(world.store).newest()
+        newest = await Manifests(world.store, ONLY_PARTITION).newest()
         assert newest is not None
         assert newest.garbage == ()
         await world.close()

@@ -9,6 +9,7 @@ from durable_sessions.bucket.checkpoint import SessionRow, encode_checkpoint, re
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.effects import SubscriptionCreated
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
 from tests.unit.tools.datadir import DataDirectory, make
@@ -34,7 +35,7 @@ def manifests(data: Path) -> list[Path]:
 
 async def newest(data: Path) -> Manifest:
     """Return the manifest that holds."""
-    found = await Manifests(await Bucket.open(data / "bucket")).newest()
+    found = await Manifests(await Bucket.open(data / "bucket"), ONLY_PARTITION).newest()
     assert found is not None
     return found
 
@@ -43,7 +44,7 @@ async def rewrite_manifest(data: Path, **changes: Any) -> None:
     """Let another manifest hold, as if a server had written it so."""
     held = await newest(data)
     changed: Manifest = msgspec.structs.replace(held, number=held.number + 1, **changes)
-    await Manifests(await Bucket.open(data / "bucket")).create_next(changed)
+    await Manifests(await Bucket.open(data / "bucket"), ONLY_PARTITION).create_next(changed)
 
 
 async def rewrite_object(data: Path, info: Any, content: bytes) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.errors import ObjectDamagedError, StreamNotFoundError
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import StreamCreated
 from durable_sessions.streams.stream import Key
@@ -175,7 +176,7 @@ def test_the_log_is_shown_from_a_position_with_the_paths_of_its_streams(data: Pa
 async def test_streams_that_were_created_before_the_log_begins_have_their_paths_from_the_bucket(
     data: Path,
 ) -> None:
-    names = await load_names(await Bucket.open(data / "bucket"))
+    names = await load_names(await Bucket.open(data / "bucket"), ONLY_PARTITION)
     effects: list[dict[str, Any]] = [
         effect
         for item in log_items(data / "log", 0, names)
@@ -216,7 +217,7 @@ async def test_a_stream_is_shown_with_all_its_records_wherever_they_are(
     bucket = await Bucket.open(data / "bucket")
     for name in ("a", "fork"):
         (tmp_path / name).mkdir()
-        found = await look_up(bucket, data / "log", Key("default", name), tmp_path / name)
+        found = await look_up(bucket, data / "log", Key("default", name), tmp_path / name, ONLY_PARTITION)
         assert found.state()["path"] == name
         assert {place.tier for place in found.places} == {"bucket", "log"}
         assert found.places[-1].next == len(made[1][name])
@@ -225,7 +226,7 @@ async def test_a_stream_is_shown_with_all_its_records_wherever_they_are(
 async def test_a_stream_that_nobody_created_is_not_found(data: Path, tmp_path: Path) -> None:
     bucket = await Bucket.open(data / "bucket")
     with pytest.raises(StreamNotFoundError):
-        await look_up(bucket, data / "log", Key("default", "nobody"), tmp_path)
+        await look_up(bucket, data / "log", Key("default", "nobody"), tmp_path, ONLY_PARTITION)
 
 
 # The layout -----------------------------------------------------------------------------

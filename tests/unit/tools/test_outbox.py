@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.effects import OutboxDelivered
 from durable_sessions.streams.stream import Key
 from durable_sessions.testing.bucket import FaultyBucket
@@ -47,7 +48,7 @@ async def data(tmp_path: Path) -> Path:
 
 
 async def test_it_is_verified_and_dumped(data: Path) -> None:
-    assert (await verify(await Bucket.open(data / "bucket"), data)).problems == []
+    assert (await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)).problems == []
     assert await owed(data) == [b"2", b"3", b"4"]
     in_log = [
         effect
@@ -66,7 +67,7 @@ async def test_a_damaged_object_costs_only_what_it_alone_had(data: Path, tmp_pat
     flip(changes, 3)
     bucket = FaultyBucket(await Bucket.open(data / "bucket"))
     await repaired(data, tmp_path / "folder", bucket)
-    assert (await verify(bucket, data)).problems == []
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == []
     left = await owed(data)
     assert left == [b"1", b"2", b"4"], "what was delivered before is delivered again, and taken once"
     async with DataDirectory(data) as opened:

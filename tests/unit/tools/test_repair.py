@@ -13,6 +13,7 @@ from durable_sessions.errors import ArchiveMissingError, BucketRefusedError, Log
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.repair import interrupted
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.repair import Plan, Repair
 from durable_sessions.tools.repair.missing_ranges import MissingRanges
@@ -79,7 +80,7 @@ def damage(data: Path, chance: random.Random) -> list[str]:
 
 async def planned(data: Path, folder: Path, *, do: bool = False) -> Plan:
     folder.mkdir()
-    repair = Repair(await Bucket.open(data / "bucket"), data, folder)
+    repair = Repair(await Bucket.open(data / "bucket"), data, folder, ONLY_PARTITION)
     try:
         plan = await repair.plan(bucket_lost=True)
         if do and plan.actions:
@@ -93,10 +94,10 @@ async def planned(data: Path, folder: Path, *, do: bool = False) -> Plan:
 async def test_random_damage(made: tuple[Path, Records], data: Path, tmp_path: Path, seed: int) -> None:
     said = damage(data, random.Random(seed))
     bucket = await Bucket.open(data / "bucket")
-    found = await verify(bucket, data)
+    found = await verify(bucket, data, partition=ONLY_PARTITION)
     plan = await planned(data, tmp_path / "first", do=True)
     assert bool(plan.actions) == bool(found.problems), said
-    left = await verify(bucket, data)
+    left = await verify(bucket, data, partition=ONLY_PARTITION)
     assert left.problems == [], said
     assert (await planned(data, tmp_path / "second")).actions == [], said
     async with DataDirectory(data) as opened:
@@ -104,7 +105,7 @@ async def test_random_damage(made: tuple[Path, Records], data: Path, tmp_path: P
         if "a" in held:
             await opened.append("a", b'"new"')
         await opened.flush()
-    assert (await verify(bucket, data)).problems == [], said
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == [], said
     async with DataDirectory(data) as opened:
         again = await opened.held()
     if "a" in held:
@@ -148,11 +149,11 @@ async def test_a_crash_between_bucket_and_log_is_made_good_by_the_next_run(
             await planned(data, tmp_path / "second", do=True)
     assert interrupted(data / "log")
     bucket = await Bucket.open(data / "bucket")
-    assert (await verify(bucket, data)).problems
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems
     (action,) = (await planned(data, tmp_path / "third", do=True)).actions
     assert "interrupted" in action.what
     await planned(data, tmp_path / "fourth", do=True)
-    assert (await verify(bucket, data)).problems == []
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == []
 
 
 async def test_a_bucket_that_does_not_answer_is_not_taken_for_a_damaged_one(
@@ -160,12 +161,16 @@ async def test_a_bucket_that_does_not_answer_is_not_taken_for_a_damaged_one(
 ) -> None:
     bucket = FaultyBucket(await Bucket.open(data / "bucket"))
     bucket.order("fail", "get", path="events/", times=1)
-    repair = Repair(bucket, data, tmp_path)
+    repair = Repair(bucket, data, tmp_path, ONLY_PARTITION)
     with pytest.raises(BucketRefusedError, match="no damage"):
         await repair.plan()
     repair.close()
     bucket.order("fail", "get", path="events/", times=1)
-    (problem,) = [one for one in (await verify(bucket, data)).problems if "cannot be read" in one.problem]
+    (problem,) = [
+        one
+        for one in (await verify(bucket, data, partition=ONLY_PARTITION)).problems
+        if "cannot be read" in one.problem
+    ]
     assert problem.where.startswith("events/")
 
 
@@ -184,7 +189,7 @@ async def test_what_a_newer_program_wrote_is_left_alone(data: Path, tmp_path: Pa
 
 async def test_an_empty_bucket_under_a_log_that_has_one_is_refused(data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data / "bucket")
-    repair = Repair(await Bucket.open(data / "bucket"), data, tmp_path)
+    repair = Repair(await Bucket.open(data / "bucket"), data, tmp_path, ONLY_PARTITION)
     with pytest.raises(ArchiveMissingError):
         await repair.plan()
     repair.close()
@@ -195,7 +200,7 @@ async def test_a_directory_that_was_never_used_needs_no_repair(tmp_path: Path) -
     async with DataDirectory(data):
         pass
     assert (await planned(data, tmp_path / "folder")).actions == []
-    assert (await verify(await Bucket.open(data / "bucket"), data)).problems == []
+    assert (await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)).problems == []
 
 
 def test_wanted_positions() -> None:

@@ -8,6 +8,7 @@ import pytest
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.tools.repair import Plan, Repair
 from durable_sessions.tools.verify import verify
 from tests.unit.tools.damage import flip, manifests
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 async def repaired(data: Path, folder: Path) -> Plan:
     folder.mkdir()
-    repair = Repair(await Bucket.open(data / "bucket"), data, folder)
+    repair = Repair(await Bucket.open(data / "bucket"), data, folder, ONLY_PARTITION)
     try:
         plan = await repair.plan()
         await repair.apply(SystemClock(), RandomIds())
@@ -41,7 +42,7 @@ async def test_objects_that_nothing_names_any_more_are_taken_over(tmp_path: Path
     taken = "it still knows all streams" if catalog else "its streams are taken over"
     assert taken in said
     assert plan.losses == []
-    assert (await verify(await Bucket.open(data / "bucket"), data)).problems == []
+    assert (await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)).problems == []
     async with DataDirectory(data) as opened:
         after = await opened.held()
         await opened.append("a", b'"new"')

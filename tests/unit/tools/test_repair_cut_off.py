@@ -11,6 +11,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
 from durable_sessions.errors import BucketError
 from durable_sessions.ids import RandomIds
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.repair import Plan, Repair
 from durable_sessions.tools.verify import verify
@@ -56,7 +57,7 @@ def damaged(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def repaired(data: Path, folder: Path, bucket: FaultyBucket) -> Plan:
     folder.mkdir()
-    repair = Repair(bucket, data, folder)
+    repair = Repair(bucket, data, folder, ONLY_PARTITION)
     try:
         plan = await repair.plan()
         if plan.actions:
@@ -90,7 +91,7 @@ async def test_a_repair_that_dies_is_run_again(damaged: Path, tmp_path: Path, mo
         with pytest.raises(BucketError):
             await repaired(data, tmp_path / f"first{point}", bucket)
         await repaired(data, tmp_path / f"second{point}", bucket)
-        assert (await verify(bucket, data)).problems == [], call
+        assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == [], call
         assert await records(data) == expected, call
 
 
@@ -114,5 +115,5 @@ async def test_subscriptions_without_a_copy_are_said_to_be_lost(sound: Path, tmp
     plan = await repaired(data, tmp_path / "folder", bucket)
     said = [one.what for one in plan.actions if one.where == path]
     assert any(one.startswith("there is no other copy: all subscriptions are lost") for one in said)
-    assert (await verify(bucket, data)).problems == []
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == []
     assert await subscriptions_of(data) == []

@@ -16,6 +16,7 @@ from durable_sessions.clock import ManualClock, SystemClock
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.scan import Frame, scan
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated, StreamRemoved
@@ -87,16 +88,16 @@ async def repair(data: Path, folder: Path) -> Repaired:
     """Repair a directory; afterwards it must be sound, and a second repair must find nothing to do."""
     bucket = await Bucket.open(data / "bucket")
     folder.mkdir(parents=True)
-    one = Repair(bucket, data, folder)
+    one = Repair(bucket, data, folder, ONLY_PARTITION)
     try:
         plan = await one.plan()
         backups = await one.apply(SystemClock(), RandomIds())
     finally:
         one.close()
     assert backups is not None
-    assert (await verify(bucket, data)).problems == []
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == []
     (folder / "again").mkdir()
-    again = Repair(bucket, data, folder / "again")
+    again = Repair(bucket, data, folder / "again", ONLY_PARTITION)
     try:
         assert (await again.plan()).actions == []
     finally:
@@ -186,7 +187,7 @@ async def test_the_last_record_of_a_stream_is_not_missed_by_anyone(
     assert isinstance(lost, RecordsAppended)
     with last.segment.path.open("r+b") as file:
         file.truncate(last.offset)
-    done_nothing = await verify(await Bucket.open(data / "bucket"), data)
+    done_nothing = await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)
     assert done_nothing.problems == [], "a server would not refuse this log either"
     after = await records_of(data)
     assert after["fork"] == before["fork"][:-1]
@@ -238,8 +239,8 @@ async def test_a_log_that_a_start_has_only_begun_needs_no_repair(data: Path, tmp
     async with DataDirectory(data) as opened:
         assert opened.log.ends_at is None
     bucket = await Bucket.open(data / "bucket")
-    assert (await verify(bucket, data)).problems == []
-    one = Repair(bucket, data, tmp_path)
+    assert (await verify(bucket, data, partition=ONLY_PARTITION)).problems == []
+    one = Repair(bucket, data, tmp_path, ONLY_PARTITION)
     try:
         assert (await one.plan()).actions == []
     finally:
@@ -556,7 +557,7 @@ async def test_backups_put_back_undo_a_repair(data: Path, before: Records, tmp_p
     manifests(data)[-1].unlink()  # the one that the repair wrote
     (data / "bucket" / path).write_bytes(damaged)
     flip(data / "bucket" / path, 60)
-    assert (await verify(await Bucket.open(data / "bucket"), data)).problems == []
+    assert (await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)).problems == []
     assert await records_of(data) == before
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.bucket.segment import encode_segment
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.streams import (
@@ -25,7 +26,7 @@ from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Iterator[Inventory]:
-    inventory = Inventory(tmp_path / "inventory.sqlite")
+    inventory = Inventory(tmp_path / "inventory.sqlite", ONLY_PARTITION)
     yield inventory
     inventory.close()
 

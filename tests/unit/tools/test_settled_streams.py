@@ -8,6 +8,7 @@ import pytest
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.bucket.segment import encode_segment
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.streams import restore_from_rows, settle_forks, settle_paths
@@ -20,7 +21,7 @@ JSON = "application/json"
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Iterator[Inventory]:
-    made = Inventory(tmp_path / "inventory.sqlite")
+    made = Inventory(tmp_path / "inventory.sqlite", ONLY_PARTITION)
     yield made
     made.close()
 

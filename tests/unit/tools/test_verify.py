@@ -15,6 +15,7 @@ from durable_sessions.bucket.manifest import Manifest, Manifests, SegmentInfo
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.bucket.segment import encode_segment
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.verify import Findings, Problem, verify
@@ -40,7 +41,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 
 async def problems(data: Path) -> list[Problem]:
-    return (await verify(await Bucket.open(data / "bucket"), data)).problems
+    return (await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)).problems
 
 
 # A segment ------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def test_a_directory_that_disagrees_with_the_rows_is_no_damage(
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Iterator[Inventory]:
-    inventory = Inventory(tmp_path / "inventory.sqlite")
+    inventory = Inventory(tmp_path / "inventory.sqlite", ONLY_PARTITION)
     yield inventory
     inventory.close()
 
@@ -184,7 +185,7 @@ def test_forks_and_paths_must_agree(inventory: Inventory) -> None:
 
 
 async def test_a_sound_directory_has_no_problems(data: Path) -> None:
-    findings = await verify(await Bucket.open(data / "bucket"), data)
+    findings = await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)
     assert findings.problems == []
     assert findings.notes == []
     assert findings.checked["batches"] > 30
@@ -193,10 +194,10 @@ async def test_a_sound_directory_has_no_problems(data: Path) -> None:
 
 async def manifest_changed(data: Path, **changes: object) -> None:
     bucket = await Bucket.open(data / "bucket")
-    newest = await Manifests(bucket).newest()
+    newest = await Manifests(bucket, ONLY_PARTITION).newest()
     assert newest is not None
     changed: Manifest = msgspec.structs.replace(newest, number=newest.number + 1, **changes)
-    await Manifests(bucket).create_next(changed)
+    await Manifests(bucket, ONLY_PARTITION).create_next(changed)
 
 
 async def test_a_log_that_begins_too_late_or_ends_too_early(data: Path) -> None:
@@ -210,7 +211,7 @@ async def test_a_log_that_begins_too_late_or_ends_too_early(data: Path) -> None:
 
 async def test_a_log_that_does_not_follow_from_the_bucket(data: Path) -> None:
     bucket = await Bucket.open(data / "bucket")
-    newest = await Manifests(bucket).newest()
+    newest = await Manifests(bucket, ONLY_PARTITION).newest()
     assert newest is not None
     async with DataDirectory(data) as opened:
         positions = [position async for position, _ in opened.log.replay(newest.flushed_through)]
@@ -224,7 +225,7 @@ async def test_a_log_that_does_not_follow_from_the_bucket(data: Path) -> None:
 
 async def test_a_catalog_of_another_manifest_is_only_noted(data: Path) -> None:
     await manifest_changed(data)
-    findings = await verify(await Bucket.open(data / "bucket"), data)
+    findings = await verify(await Bucket.open(data / "bucket"), data, partition=ONLY_PARTITION)
     assert findings.problems == []
     assert "the server rebuilds it" in findings.notes[0]
 
@@ -248,7 +249,7 @@ async def test_catalog_differences(data: Path) -> None:
 async def test_a_server_that_replaces_objects_meanwhile_is_no_problem(data: Path) -> None:
     """The first look finds an object missing that a newer manifest does not name: it starts again."""
     bucket = await Bucket.open(data / "bucket")
-    newest = await Manifests(bucket).newest()
+    newest = await Manifests(bucket, ONLY_PARTITION).newest()
     assert newest is not None
     moved, *others = newest.segments
     content = await bucket.get(moved.path)
@@ -267,7 +268,7 @@ async def test_a_server_that_replaces_objects_meanwhile_is_no_problem(data: Path
             return await super().get(path)
 
     racing = Racing(bucket)
-    assert (await verify(racing, None)).problems == []
+    assert (await verify(racing, None, partition=ONLY_PARTITION)).problems == []
     assert racing.raced
 
 

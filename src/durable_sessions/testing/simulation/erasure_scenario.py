@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
@@ -30,7 +31,7 @@ def erasure_scenario(point: int | None, end: End) -> RunPlan:
     """Return the run of the story in which the process dies at a fault point, counted from 1."""
     first = LifePlan(1_000.0, end, Doom(point=point), "kept")
     lives = first, first._replace(end="stop", doom=Doom())
-    return RunPlan(_LIMITS, lives, 0, 1.0, flush_seconds=1_000.0)
+    return RunPlan(_LIMITS, lives, 0, 1.0, flush_seconds=1_000.0, partition=ONLY_PARTITION)
 
 
 class ErasureStory:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage.outbox_delivery import OutboxDelivery
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams import lifetime, outbox_intake
@@ -39,7 +40,7 @@ def outbox_scenario(point: int | None, end: End) -> RunPlan:
     """Return the run of the story in which the process dies at a fault point, counted from 1."""
     first = LifePlan(1_000.0, end, Doom(point=point), "kept")
     lives = first, first._replace(end="stop", doom=Doom())
-    return RunPlan(_LIMITS, lives, 0, 1.0, flush_seconds=1_000.0)
+    return RunPlan(_LIMITS, lives, 0, 1.0, flush_seconds=1_000.0, partition=ONLY_PARTITION)
 
 
 class OutboxStory:

@@ -70,13 +70,13 @@ class RunPlan:
     clients: int
     pause_seconds: float
     flush_seconds: float
+    partition: PartitionId
     disk_faults: float = 0.0
     network_faults: NetworkFaults = NetworkFaults()
     outages: bool = False
     clock_jumps: bool = False
     slow_disk: bool = False
     rival: Rival | None = None
-    partition: PartitionId = ONLY_PARTITION
     engines: bool = False
     """Whether there is an engine for each partition, instead of one for this partition alone."""
     workers: int = 0
@@ -109,6 +109,7 @@ def plan(seed: int) -> RunPlan:
         clients=draw.randint(2, 6),
         pause_seconds=draw.choice((0.02, 0.05, 0.2)),
         flush_seconds=draw.choice((0.2, 1.0, 5.0)),
+        partition=ONLY_PARTITION,
         disk_faults=0.0 if calm else draw.choice((0.0, 0.0, 0.0, 0.003)),
         network_faults=network,
         outages=not calm and draw.random() < 0.3,
@@ -162,6 +163,7 @@ def rival_plan(seed: int) -> RunPlan:
         clients=draw.randint(1, 3),
         pause_seconds=draw.choice((0.1, 0.2)),
         flush_seconds=draw.choice((0.2, 1.0, 3.0)),
+        partition=ONLY_PARTITION,
         rival=draw.choice(("new", "copy")),
     )
 

@@ -11,7 +11,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.indexing import index_of
 from durable_sessions.sessions.store import Sessions
@@ -45,7 +45,7 @@ class Machine:
     limits: Limits
     flush_seconds: float
     note: Callable[[str], None]
-    partition: PartitionId = ONLY_PARTITION
+    partition: PartitionId
     problems: list[str] = field(default_factory=list)
 
     def check_removal(self, segment: Path) -> None:

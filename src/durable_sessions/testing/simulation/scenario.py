@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.testing import history
 from durable_sessions.testing.simulation.clients import Book, Calls, Path
 from durable_sessions.testing.simulation.plan import Doom, End, LifePlan, RunPlan
@@ -35,7 +36,14 @@ LIMITS = replace(
 def scenario(point: int | None, end: End) -> RunPlan:
     """Return the run of the story in which the process dies at a fault point, counted from 1."""
     first = LifePlan(1_000.0, end, Doom(point=point), "kept")
-    return RunPlan(LIMITS, (first, first._replace(end="stop", doom=Doom())), 0, 1.0, flush_seconds=1_000.0)
+    return RunPlan(
+        LIMITS,
+        (first, first._replace(end="stop", doom=Doom())),
+        0,
+        1.0,
+        flush_seconds=1_000.0,
+        partition=ONLY_PARTITION,
+    )
 
 
 class Story:

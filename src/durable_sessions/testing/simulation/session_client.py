@@ -201,6 +201,6 @@ def _difference(model: SessionModel, seen: Seen) -> str:
 
 def _calls(process: Process) -> SessionCalls:
     machine = process.machine
-    sessions = Sessions(process.partition, machine.clock, machine.ids, machine.limits)
+    sessions = Sessions(process.partition, machine.clock, machine.ids, machine.limits, machine.partition)
     sessions.scans.turns.seconds = math.inf  # the real time must not decide anything in a run
     return SessionCalls(sessions, machine.ids, machine.limits)

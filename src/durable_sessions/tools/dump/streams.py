@@ -12,7 +12,7 @@ from durable_sessions.bucket.records import AppendRun
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.errors import StreamNotFoundError
 from durable_sessions.log.scan import scan
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import RecordsAppended
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
@@ -85,7 +85,7 @@ class StreamDump:
             at += length
 
 
-async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> StreamPaths:
+async def load_names(bucket: ObjectStore, partition: PartitionId) -> StreamPaths:
     """Return the names of all streams as of the last flush."""
     names = StreamPaths()
     manifest = await Manifests(bucket, partition).newest()
@@ -97,12 +97,12 @@ async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITIO
 
 
 async def look_up(
-    bucket: ObjectStore, log: Path, key: Key, folder: Path, partition: PartitionId = ONLY_PARTITION
+    bucket: ObjectStore, log: Path, key: Key, folder: Path, partition: PartitionId
 ) -> StreamDump:
     """Return everything about the stream at a path; a server may be running."""
     for look in range(LOOKS_MAX):
         manifest = await Manifests(bucket, partition).newest()
-        found = await _look_up(bucket, manifest, log, key, folder / f"inventory{look}.sqlite")
+        found = await _look_up(bucket, manifest, log, key, partition, folder / f"inventory{look}.sqlite")
         newest = await Manifests(bucket, partition).newest()
         # A flush between reading the manifest and reading the log may have trimmed from the log what the
         # older manifest does not name yet. Then records would be missing without a sign of it.
@@ -114,9 +114,9 @@ async def look_up(
 
 
 async def _look_up(
-    bucket: ObjectStore, manifest: Manifest | None, log: Path, key: Key, file: Path
+    bucket: ObjectStore, manifest: Manifest | None, log: Path, key: Key, partition: PartitionId, file: Path
 ) -> StreamDump | None:
-    inventory = Inventory(file)
+    inventory = Inventory(file, partition)
     try:
         for info in () if manifest is None else manifest.checkpoints:
             # Checkpoints are read in order, each with what has changed since the one before.

@@ -15,7 +15,7 @@ from durable_sessions.log.frame import VERSION
 from durable_sessions.log.repair import complete, interrupted
 from durable_sessions.log.scan import REPAIR_NAME, scan
 from durable_sessions.node.partition_files import CATALOG_SUFFIXES
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tier.ownership import match
 from durable_sessions.tools.repair.backups import Backups
 from durable_sessions.tools.repair.bucket import BucketRepair
@@ -43,7 +43,7 @@ class Repair:
         bucket: ObjectStore,
         data: Path,
         folder: Path,
-        partition: PartitionId = ONLY_PARTITION,
+        partition: PartitionId,
         backups: Path | None = None,
     ) -> None:
         self._bucket = bucket

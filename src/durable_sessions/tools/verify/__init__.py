@@ -7,7 +7,7 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.partition_layout import PartitionLayout
 from durable_sessions.log.generations import LOG_NAME
 from durable_sessions.node.partition_files import CATALOG_NAME
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tools.verify.artifacts import check_artifacts
 from durable_sessions.tools.verify.bucket import Examiner, OvertakenError
 from durable_sessions.tools.verify.catalog import check_catalog
@@ -47,7 +47,7 @@ async def verify(
     bucket: ObjectStore,
     data: Path | None,
     *,
-    partition: PartitionId = ONLY_PARTITION,
+    partition: PartitionId,
     numbers: list[int] | None = None,
 ) -> Findings:
     """Check one partition of a bucket, and with it its log and its catalog in ``data``, its own directory.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.slots import NothingFlushed
 from durable_sessions.streams.stream import Key, Stream
@@ -53,7 +53,7 @@ class Inventory(NothingFlushed):
     its first number.
     """
 
-    def __init__(self, path: Path, partition: PartitionId = ONLY_PARTITION) -> None:
+    def __init__(self, path: Path, partition: PartitionId) -> None:
         self.path = path
         self.partition = partition
         self.largest = partition.streams.start - 1
