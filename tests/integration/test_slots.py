@@ -294,7 +294,7 @@ async def test_what_a_new_session_is_for_counts_for_the_events_beside_it(api: ht
 
 def _without_ids(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _without_ids(one) for name, one in value.items() if name not in ("id", "used")}
+        return {name: _without_ids(one) for name, one in value.items() if name not in ("id", "used", "set_by")}
     return [_without_ids(one) for one in value] if isinstance(value, list) else value
 
 
@@ -309,6 +309,8 @@ async def test_if_none_match_lets_only_a_new_session_be(api: httpx2.AsyncClient)
         ("POST", "s", {"title": "x"}),
         ("DELETE", "s", None),
         ("POST", "s/archive", None),
+        ("POST", "s/close", None),
+        ("POST", "s/close", {"outcome": "completed"}),
     ):
         answer = await api.request(method, f"/sessions/{path}", json=body, headers=new)
         assert (answer.status_code, code(answer)) == (412, "precondition_failed"), (method, path)
@@ -317,6 +319,21 @@ async def test_if_none_match_lets_only_a_new_session_be(api: httpx2.AsyncClient)
     assert (other.status_code, code(other)) == (400, "invalid_header")
     assert (await api.delete("/sessions/s", headers={"If-Match": "*"})).status_code == 200
     assert (await api.delete("/sessions/s", headers={"If-Match": "*"})).status_code == 404
+
+
+async def test_a_refused_condition_tells_what_is_so(api: httpx2.AsyncClient) -> None:
+    life = (await api.post("/sessions/s/events", json=row(1))).headers["session-incarnation"]
+    elsewhere = {"If-Match": '"0000000000000000_0000000000000009"'}
+    refused = await api.post("/sessions/none/events", json=row(1), headers=elsewhere)
+    assert (refused.status_code, refused.json()["error"]["details"]["exists"]) == (412, False)
+    told = {"error_code": "precondition_failed", "exists": True, "incarnation": life}
+    told["tail"] = "0000000000000000_0000000000000001"
+    for path, body in (("events", row(1)), ("wake", {}), ("archive", None), ("close", None)):
+        refused = await api.post(f"/sessions/s/{path}", json=body, headers=elsewhere)
+        assert (refused.status_code, refused.json()["error"]["details"]) == (412, told), path
+    fork = {"Stream-Forked-From": "/v1/sessions/s?incarnation=aaaaaaaaaaaa"}
+    refused = await api.put("/sessions/f", headers=fork)
+    assert (refused.status_code, refused.json()["error"]["details"]) == (412, told), "of the source"
 
 
 async def test_lists_by_what_is_held_and_what_is_shown(server: LocalServer, api: httpx2.AsyncClient) -> None:

@@ -284,6 +284,22 @@ async def test_the_state_at_an_offset_stays_what_it_was(api: httpx2.AsyncClient)
             assert said in refused.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("how", ["close", "close with an outcome", "archive"])
+async def test_nobody_works_on_a_session_that_has_ended(api: httpx2.AsyncClient, how: str) -> None:
+    """A plain close writes no event, so the last one still says that the session is running."""
+    await send(api, {"type": "agent.message"}, {"type": "session.status_running"})
+    await api.post("/sessions/s/wake", json={})
+    await send(api, {"type": "note"})
+    assert (await state(api))["lease"]["epoch"] == 1
+    body = {"outcome": "completed"} if how == "close with an outcome" else None
+    assert (await api.post(f"/sessions/s/{how.split()[0]}", json=body)).status_code == 200
+    listed = (await api.get("/sessions?include_archived=true")).json()["data"]
+    for shown in (await state(api), (await api.get("/sessions/s")).json(), *listed):
+        assert (shown["status"], shown["lease"]) == ("terminated", None)
+    past = await state(api, at=3)
+    assert (past["status"], past["lease"]["epoch"]) == ("running", 1), "the past stays as it was"
+
+
 async def test_a_fork_before_the_last_change_begins_with_what_was_so_there(api: httpx2.AsyncClient) -> None:
     await api.put("/sessions/s", json={"outcome": OUTCOME})
     await send(api, {"type": "agent.message"}, **CODER)

@@ -39,7 +39,13 @@ from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.memory import recording
 from durable_sessions.sessions.memory.recording import MemoryIntent
 from durable_sessions.sessions.memory.records import ScopeRecord
-from durable_sessions.sessions.session_lookup import absent, require_incarnation, session_of, usable
+from durable_sessions.sessions.session_lookup import (
+    absent,
+    require_beginning,
+    require_incarnation,
+    session_of,
+    usable,
+)
 from durable_sessions.streams import append, offsets
 from durable_sessions.streams.effects import (
     EMPTIED_PREFIX,
@@ -77,6 +83,7 @@ def decide(
             raise absent()
         if not batch.creates:
             raise SessionNotFoundError(session=session_of(key))
+        require_beginning(batch.terms.if_tail)
         if batch.conditions is not None:
             conditions.require(state, None, batch.conditions)
             if batch.is_test:

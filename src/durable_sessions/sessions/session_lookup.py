@@ -58,7 +58,20 @@ def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
     if stream.tail not in tails:
         tail = offsets.encode(stream.tail)
         raise PreconditionNotMetError(
-            problem=f"The session ends at {tail}, which If-Match does not name.", exists=True, tail=tail
+            problem=f"The session ends at {tail}, which If-Match does not name.",
+            exists=True,
+            tail=tail,
+            incarnation=event_ids.tag(stream),
+        )
+
+
+def require_beginning(tails: frozenset[int] | None) -> None:
+    """Refuse to create a session unless the end that is expected of it is its beginning."""
+    if tails is not None and 0 not in tails:
+        raise PreconditionNotMetError(
+            problem="If-Match names where a session ends, and there is none.",
+            exists=False,
+            tail=offsets.encode(0),
         )
 
 

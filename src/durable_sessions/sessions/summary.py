@@ -30,7 +30,8 @@ RELEVANT = {
     "span.outcome_evaluation_ongoing",
     "span.outcome_evaluation_end",
 }
-_UNDER_WAY = frozenset({"running", "rescheduling"})
+UNDER_WAY = frozenset({"running", "rescheduling"})
+"""What a session cannot be any more once it takes no more events."""
 _OUTCOME_RESULTS = {
     "span.outcome_evaluation_start": "evaluating",
     "span.outcome_evaluation_ongoing": "evaluating",
@@ -166,7 +167,7 @@ def inherited(attributes: Mapping[str, bytes], base: int) -> Summary | None:
 
 def closed(summary: Summary, now_ms: int) -> bool:
     """Terminate a running session that takes no more events; say whether it was running."""
-    if summary.status not in _UNDER_WAY:
+    if summary.status not in UNDER_WAY:
         return False
     _status(summary, "terminated", _Event(), now_ms)
     return True

@@ -145,7 +145,13 @@ def awaits_approval(attributes: Mapping[str, bytes]) -> bool:
 
 def _lease(durable: StreamView, control: Control, times: LeaseTimes) -> shown_control.ShownLease | None:
     lease = control.core.lease
-    return None if lease is None else shown_control.lease(lease, times.renewed_ms(durable.stream.id, lease))
+    # Nobody can write here any more, so it is nobody's turn.
+    is_over = durable.closed or record.ARCHIVED in durable.attributes
+    return (
+        None
+        if lease is None or is_over
+        else shown_control.lease(lease, times.renewed_ms(durable.stream.id, lease))
+    )
 
 
 def _features(control: Control | None) -> list[OutcomeEvaluation]:

@@ -24,7 +24,13 @@ from durable_sessions.sessions.graph.control import Control
 from durable_sessions.sessions.graph.lease import Lease, lost
 from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.leases import LeaseTimes
-from durable_sessions.sessions.session_lookup import require_incarnation, require_tail, session_of, usable
+from durable_sessions.sessions.session_lookup import (
+    present,
+    require_incarnation,
+    require_tail,
+    session_of,
+    usable,
+)
 from durable_sessions.streams import offsets
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect
@@ -141,6 +147,8 @@ def end(
     stream = open_session(state, key, wanted.incarnation, now_ms, once)
     if isinstance(stream, Stored):
         return [], stream
+    if wanted.if_missing:
+        raise present(stream)
     if wanted.if_tail is not None:
         require_tail(stream, wanted.if_tail)
     said: dict[str, Any] = {"type": "ds.session.ended", "outcome": outcome}

@@ -25,6 +25,7 @@ from durable_sessions.sessions.graph.outcome import DoneCondition, FeatureState
 from durable_sessions.sessions.graph.schemas import FactKind, FileDigest, Verdict
 from durable_sessions.sessions.graph.shown_control import ShownLease, ShownRoute, ShownStop
 from durable_sessions.sessions.record import ForkedFrom
+from durable_sessions.sessions.summary import UNDER_WAY
 from durable_sessions.streams import offsets
 from durable_sessions.times import rfc3339
 
@@ -200,13 +201,15 @@ def state(fold: Fold, around: Around) -> SessionState:
     folded, control = fold.folded, fold.control
     core, outcome = control.core, control.outcome
     checkpoint = folded.checkpoint
+    is_over = around.closed or around.archived
+    status, stop_reason = _status(fold, around)
     return SessionState(
         session=around.session,
         offset=offsets.encode(folded.position),
         event_count=folded.position,
         lifecycle=_lifecycle(fold, around),
-        status=folded.status,
-        stop_reason=folded.stop_reason,
+        status=status,
+        stop_reason=stop_reason,
         forked_from=around.forked_from,
         done=control.done,
         stops=shown_control.stops(control),
@@ -218,7 +221,7 @@ def state(fold: Fold, around: Around) -> SessionState:
             [_call(call) for call in folded.open_calls.values()], folded.calls_total, folded.calls_failed
         ),
         epoch=core.epoch,
-        lease=shown_control.lease(core.lease, around.renewed_ms),
+        lease=None if is_over else shown_control.lease(core.lease, around.renewed_ms),
         route=shown_control.route(control),
         sandbox=None if folded.sandbox is None else _said(folded.sandboxes[folded.sandbox].said),
         sandboxes=[
@@ -236,6 +239,14 @@ def state(fold: Fold, around: Around) -> SessionState:
         generators=sorted(control.generators),
         warnings=_warnings(fold, around),
     )
+
+
+def _status(fold: Fold, around: Around) -> tuple[str, str | None]:
+    """Return the status and why the session stopped; no event says that a closed one runs no longer."""
+    folded = fold.folded
+    if around.archived or (around.closed and folded.status in UNDER_WAY):
+        return "terminated", None
+    return folded.status, folded.stop_reason
 
 
 def _lifecycle(fold: Fold, around: Around) -> str:

@@ -48,7 +48,7 @@ _FOLDER = "sessions/"
 _STREAM = re.compile(r"(?<!\{)\bstream(?P<more>s|'s)?\b")
 _OURS = ("what", "difference", "wanted")
 """Parameters of messages in which the server's own words stand, never the caller's."""
-_DETAILS = ("index", "exists", "tail", "slots")
+_DETAILS = ("index", "exists", "tail", "slots", "incarnation")
 """Parameters that clients are told as members of the details, whatever the error."""
 _NAMES = {"member": "path"}
 """How parameters are called there, if otherwise."""
@@ -100,7 +100,8 @@ def refusal_to(
     headers = error_headers(error)
     if life is not None:
         headers.append(incarnations.header(life))
-        if status in _ABOUT_A_LIFE:
+        # The error knows best: a fork is refused because of its source, which is not the session of the path.
+        if status in _ABOUT_A_LIFE and details.incarnation is msgspec.UNSET:
             details.incarnation = life
     if is_final(status, error.code):
         headers.append((SHOULD_RETRY, b"false"))

@@ -31,6 +31,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions import record
 from durable_sessions.sessions.batch import JSON as JSON_TYPE
 from durable_sessions.sessions.batch import Batch
+from durable_sessions.sessions.conditions import Conditions
 from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.streams.append import Append
@@ -136,7 +137,8 @@ class SessionRoutes:
         if request.body.strip() not in _NOTHING:
             stored = await self._work.close(request, caller, key, by)
         else:
-            batch = Batch([], caller.principal, terms, creates=False)
+            wanted = Conditions(exists=False) if by.if_missing else None
+            batch = Batch([], caller.principal, terms, creates=False, conditions=wanted)
             stored = await self._sessions.append(key, batch, 0)
         return self._show(key, stored.life)
 
