@@ -48,6 +48,10 @@ class Limits:
     session_threads_max: int = 1_000
     # Outcomes of one session whose evaluation is followed.
     session_outcomes_max: int = 100
+    # Days and models of one session for which usage is kept apart; what further ones used is kept together.
+    session_usage_rows_max: int = 100
+    # Groups of one answer about usage; what further ones used is summed together.
+    usage_groups_max: int = 1_000
     # The most data on one page of events, sessions, agents and all other lists; one item is always sent.
     page_bytes_max: int = 8 * MIB
     # The most events on one page.

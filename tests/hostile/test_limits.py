@@ -145,6 +145,8 @@ ELSEWHERE = {
     "slots_shown_max": "tests/integration/test_slots.py",
     "event_bytes_max": "tests/unit/sessions/test_drafts.py",
     "session_threads_max": "tests/unit/sessions/test_threads.py",
+    "session_usage_rows_max": "tests/integration/test_usage.py",
+    "usage_groups_max": "tests/integration/test_usage.py",
     "session_outcomes_max": "tests/unit/sessions/test_summary.py",
     "page_bytes_max": "tests/unit/sessions/test_reading.py",
     "registered_document_bytes_max": "tests/integration/test_page_bytes.py",

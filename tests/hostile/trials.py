@@ -192,6 +192,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
         "/v1/sessions/remembering/recall", b'{"scope":"project:p","q":"remembered","limit":100}', _DENSE
     ),
     "readSlots": _get(f"{_LONG}/slots", f"{_LONG}/slots?prefix=&order=desc&limit=1000&values=false&at=9"),
+    "readUsage": _get("/v1/usage", "/v1/usage?by=agent", "/v1/usage?by=metadata[team]&after=2026-01-01"),
     "listApprovals": _get(
         "/v1/approvals?limit=100", "/v1/approvals?state=decided&limit=100", "/v1/approvals?page=x"
     ),

@@ -22,6 +22,7 @@ _SESSION_ROOTS = (
     b"/v1/memory_stores",
     b"/v1/files",
     b"/v1/approvals",
+    b"/v1/usage",
 )
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max

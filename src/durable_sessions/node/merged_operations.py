@@ -13,6 +13,7 @@ from durable_sessions.http.api.sessions.merged_approvals import MergedApprovals
 from durable_sessions.http.api.sessions.merged_listing import MergedListing
 from durable_sessions.http.api.sessions.merged_live_list import MergedChanges
 from durable_sessions.http.api.sessions.merged_search import MergedSearch
+from durable_sessions.http.api.sessions.usages import MergedUsages
 from durable_sessions.http.bodies.operations import (
     FlushResult,
     PartitionFlush,
@@ -53,6 +54,7 @@ class MergedOperations:
             ),
             (b"GET", b"/v1/search"): search,
             (b"GET", b"/v1/approvals"): MergedApprovals(self._ask_one, range(own.of), search, limits),
+            (b"GET", b"/v1/usage"): MergedUsages(self._ask_one, range(own.of), limits),
             (b"GET", b"/readyz"): self._ready,
             (b"GET", b"/metrics"): self._metrics,
             (b"POST", b"/v1/admin/flush"): self._flush,

@@ -49,7 +49,7 @@ _OF_FOLDER = {
 }
 """Nouns whose objects are all in the partition of one folder of the workspace."""
 _OF_THE_SERVER = frozenset((b"keys", b"audit", b"login", b"whoami"))
-_OF_EVERY = frozenset((b"search", b"admin", b"approvals"))
+_OF_EVERY = frozenset((b"search", b"admin", b"approvals", b"usage"))
 _IN_BODY = frozenset((b"ingest",))
 _IN_PARTS = frozenset((b"traces", b"logs", b"metrics"))
 _OPERATIONS = frozenset((b"/readyz", b"/metrics"))

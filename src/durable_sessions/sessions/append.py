@@ -28,6 +28,7 @@ from durable_sessions.sessions import (
     repeats,
     summary,
     threads,
+    usage_days,
 )
 from durable_sessions.sessions.batch import JSON, Batch, Repeats, Stored
 from durable_sessions.sessions.digests import ERASED
@@ -470,6 +471,9 @@ def _follow(
         folded = summary.fold(stream.attributes, relevant, now_ms, limits)
         if (close and summary.closed(folded, now_ms)) or relevant:
             changed[summary.SUMMARY] = folded.encode()
+    used = usage_days.fold(stream.attributes, [draft for draft, _, _ in new], now_ms, limits)
+    if used is not None:
+        changed[usage_days.USED] = used
     threaded = [draft for draft, _, _ in new if draft.thread is not None]
     if threaded:
         changed |= threads.fold(stream.attributes, threaded, now_ms, limits)

@@ -12,7 +12,7 @@ import msgspec
 from durable_sessions.errors import LegalHoldError, OverloadedError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, digests, event_ids, record, summary
+from durable_sessions.sessions import append, digests, event_ids, record, summary, usage_days
 from durable_sessions.sessions.batch import JSON, Batch
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.drafts import Draft
@@ -242,6 +242,8 @@ def without_texts(
             outcome.description = "" if outcome.description in known else outcome.description
             outcome.explanation = None if outcome.explanation in known else outcome.explanation
             changed[summary.SUMMARY] = folded.encode()
+    if (used := usage_days.without_names(attributes, known)) is not None:
+        changed[usage_days.USED] = used
     return changed | control.without_events(attributes, {one.id for one in remains}, limits)
 
 

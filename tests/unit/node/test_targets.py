@@ -33,6 +33,8 @@ EXPECTED = {
     "Files": home_partition("default", "__artifacts", OF),
     "OpenTelemetry": RequestTarget.PARTS,
     "Search": RequestTarget.EVERY,
+    "Approvals": RequestTarget.EVERY,
+    "Usage": RequestTarget.EVERY,
     "Ingest": RequestTarget.BODY,
     "Keys and audit": SYSTEM,
     "Sign-in": SYSTEM,

@@ -27,6 +27,8 @@ from durable_sessions.http.api.sessions.listing import rows
 from durable_sessions.http.api.sessions.registries import REGISTERED, Registries
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_changes import ChangedSessions, SessionChangeFeed
+from durable_sessions.http.api.sessions.usages import PATH as USED
+from durable_sessions.http.api.sessions.usages import Usages
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.sessions.outline.outlines import Outlines
@@ -53,6 +55,7 @@ class InternalFace:
         outlines: Outlines,
         auth: Authenticator,
         asked: Approvals,
+        usages: Usages,
     ) -> None:
         self._sessions = sessions
         self._outlines = outlines
@@ -64,6 +67,7 @@ class InternalFace:
             merged_listing.PATH: self._rows,
             merged_search.PATH: searches.part,
             approvals.PATH: asked.part,
+            USED: usages.part,
             REGISTERED: registries.part,
             KNOWN_EVENTS: self._known_events,
             FLUSH: self._flush,

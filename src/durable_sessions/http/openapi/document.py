@@ -33,6 +33,7 @@ from durable_sessions.http.openapi import (
     streams,
     subscriptions,
     threads,
+    usage,
     work,
 )
 from durable_sessions.http.openapi.answer_headers import MEANINGS, STREAM_NEXT_OFFSET
@@ -58,6 +59,7 @@ _MODULES = (
     graph,
     dossiers,
     approvals,
+    usage,
     memory,
     search,
     threads,

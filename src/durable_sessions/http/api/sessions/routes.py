@@ -42,6 +42,7 @@ from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_routes import SessionRoutes
 from durable_sessions.http.api.sessions.slots import SlotReads
 from durable_sessions.http.api.sessions.thread_routes import ThreadRoutes
+from durable_sessions.http.api.sessions.usages import Usages
 from durable_sessions.http.api.sessions.work import WorkFace
 from durable_sessions.http.api.sessions.work_views import WorkViews
 from durable_sessions.http.api.sse import FIELDS
@@ -74,7 +75,7 @@ _CACHED_PATH_BYTES_MAX = 1_024
 
 class SessionsFace:
     """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents``, ``/v1/environments``,
-    ``/v1/memory``, ``/v1/memory_stores``, ``/v1/files`` and ``/v1/approvals``.
+    ``/v1/memory``, ``/v1/memory_stores``, ``/v1/files``, ``/v1/approvals`` and ``/v1/usage``.
     """
 
     def __init__(
@@ -104,7 +105,9 @@ class SessionsFace:
         memory_versions: MemoryVersions,
         files: FileRoutes,
         approvals: Approvals,
+        usages: Usages,
     ) -> None:
+        self._usages = usages
         self._approvals = approvals
         self._files = files
         self._memory = memory
@@ -249,6 +252,7 @@ class SessionsFace:
             **{name: delegate("_resources", act) for name, act in Resources.handlers.items()},
             **{name: delegate("_outlines", act) for name, act in OutlineRoutes.handlers.items()},
             **{name: delegate("_approvals", act) for name, act in Approvals.handlers.items()},
+            **{name: delegate("_usages", act) for name, act in Usages.handlers.items()},
             **{name: delegate("_files", act) for name, act in FileRoutes.handlers.items()},
             **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},
         },
@@ -268,6 +272,7 @@ class SessionsFace:
         "Memory stores",
         "Files",
         "Approvals",
+        "Usage",
     )
 
 
