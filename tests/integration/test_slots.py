@@ -294,7 +294,9 @@ async def test_what_a_new_session_is_for_counts_for_the_events_beside_it(api: ht
 
 def _without_ids(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _without_ids(one) for name, one in value.items() if name not in ("id", "used", "set_by")}
+        return {
+            name: _without_ids(one) for name, one in value.items() if name not in ("id", "used", "set_by")
+        }
     return [_without_ids(one) for one in value] if isinstance(value, list) else value
 
 

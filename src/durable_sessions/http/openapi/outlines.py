@@ -4,7 +4,7 @@ from durable_sessions.http.bodies.outlines import OutlineAnswer, OutlineBlockAns
 from durable_sessions.http.openapi.answer_headers import ETAG
 from durable_sessions.http.openapi.error_groups import READING
 from durable_sessions.http.openapi.parts import JSON, OCTETS, Answer, Noun, Operation, in_query
-from durable_sessions.http.openapi.request_headers import ACCEPT_OUTLINE, IF_NONE_MATCH
+from durable_sessions.http.openapi.request_headers import ACCEPT_ENCODING, ACCEPT_OUTLINE, IF_NONE_MATCH
 from durable_sessions.http.openapi.schemas import ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import schema_of
 
@@ -26,7 +26,7 @@ NOUN = Noun(
             "`Accept: application/octet-stream`, in binary: `DSO1`, u32 from, u32 count, u32 length of the "
             "tail, f64 t0, then the columns in their order, little-endian (u32 bytes, i32 pair, u32 at, u32 "
             "key, u16 name, u16 characters, u16 thread, u8 role, u8 flags), then the tail, which is "
-            "`requests` as JSON. With `Accept-Encoding: gzip` it is packed.",
+            "`requests` as JSON.",
             {
                 200: Answer(
                     "The outline, or a block.",
@@ -38,7 +38,7 @@ NOUN = Noun(
                 ),
                 304: Answer("You have it already.", headers=(ETAG,)),
             },
-            (POINTS, FROM, IF_NONE_MATCH, ACCEPT_OUTLINE),
+            (POINTS, FROM, IF_NONE_MATCH, ACCEPT_OUTLINE, ACCEPT_ENCODING),
             errors=("offset_beyond_tail", "too_many_scans", *READING),
         ),
     ),

@@ -11,6 +11,7 @@ ANTHROPIC_VERSION = in_header(
     "Managed Agents would. The official SDKs send it by themselves.",
 )
 ACCEPT_OUTLINE = in_header("Accept", text(), "`application/octet-stream` answers with a block in binary.")
+ACCEPT_ENCODING = in_header("Accept-Encoding", text(), "`gzip` answers in packed form.", "gzip")
 ACCEPT = in_header("Accept", text(), "`application/x-ndjson` answers with one event per line.")
 AUTHORIZATION = Parameter(
     "Authorization",

@@ -17,7 +17,7 @@ from durable_sessions.http.bodies.outlines import OutlineAnswer, OutlineBlock
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.answer_headers import ETAG
 from durable_sessions.http.openapi.outlines import FROM, POINTS
-from durable_sessions.http.openapi.request_headers import ACCEPT_OUTLINE, IF_NONE_MATCH
+from durable_sessions.http.openapi.request_headers import ACCEPT_ENCODING, ACCEPT_OUTLINE, IF_NONE_MATCH
 from durable_sessions.sessions.outline import block as blocks
 from durable_sessions.sessions.outline.block import BLOCK_EVENTS
 from durable_sessions.sessions.outline.outlines import Outlines
@@ -32,7 +32,7 @@ _JSON: Header = (b"Content-Type", b"application/json")
 _OCTETS: Header = (b"Content-Type", b"application/octet-stream")
 _NO_STORE: Header = (b"Cache-Control", b"no-store")
 _NO_CACHE: Header = (b"Cache-Control", b"private, no-cache")
-_ENCODING = b"Accept-Encoding"
+_ENCODING = ACCEPT_ENCODING.name.encode()
 _VARY: Header = (b"Vary", ACCEPT_OUTLINE.name.encode() + b", " + _ENCODING)
 _PACKED_BYTES_MIN = 1_024
 _GZIP = re.compile(rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?P<q>[0-9.]{1,5}))?\s*(?=,|$)")
@@ -92,7 +92,7 @@ class OutlineRoutes:
 
 
 def _takes_gzip(request: Request) -> bool:
-    found = _GZIP.search(request.headers.get(_ENCODING.lower(), b"").lower())
+    found = _GZIP.search(request.headers.get(ACCEPT_ENCODING.key, b"").lower())
     return found is not None and (found["q"] is None or found["q"].strip(b"0.") != b"")
 
 
