@@ -81,10 +81,8 @@ def _limits() -> str:
 def _errors() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for code, status in STATUS_BY_CODE.items():
-            text = next(
-                kind.__doc__ or "" for kind in vars(errors).values() if getattr(kind, "code", None) == code
-            )
-            yield f"`{code}`", str(status), re.sub(r"\{(\w+)(!r)?\}", r"*\1*", inspect.cleandoc(text))
+            kind = next(kind for kind in vars(errors).values() if getattr(kind, "code", None) == code)
+            yield f"`{code}`", str(status), re.sub(r"\{(\w+)(!r)?\}", r"*\1*", kind.template())
 
     text = (
         "Errors under `/v1` have Anthropic's shape, with the code as `error.details.error_code`; those\n"

@@ -69,7 +69,8 @@ class UnknownParameterError(DurableSessionsError):
 
 
 class InvalidPathError(DurableSessionsError):
-    """The stream path is not usable: {problem}. Send 1 to {path_bytes_max} bytes of UTF-8 in segments separated by single slashes, without control characters and without . or .. segments."""  # noqa: E501
+    """The stream path is not usable: {problem}. Send 1 to {path_bytes_max} bytes of UTF-8 in segments
+    separated by single slashes, without control characters and without . or .. segments."""
 
     code = "invalid_path"
 
@@ -104,7 +105,8 @@ class InvalidJsonError(DurableSessionsError):
 
 
 class EmptyBodyError(DurableSessionsError):
-    """An append needs a body. Send at least one byte (for JSON at least one message), or close the stream with Stream-Closed: true."""  # noqa: E501
+    """An append needs a body. Send at least one byte (for JSON at least one message), or close the stream
+    with Stream-Closed: true."""
 
     code = "empty_body"
 
@@ -134,13 +136,15 @@ class BodyTooLargeError(DurableSessionsError):
 
 
 class TargetTooLongError(DurableSessionsError):
-    """The request target is longer than {target_bytes_max} bytes. Send a shorter query, or ask in several requests."""  # noqa: E501
+    """The request target is longer than {target_bytes_max} bytes. Send a shorter query, or ask in several
+    requests."""
 
     code = "target_too_long"
 
 
 class HeadersTooLargeError(DurableSessionsError):
-    """The request headers exceed {header_bytes_max} bytes or {header_count_max} lines. Send fewer and shorter ones."""  # noqa: E501
+    """The request headers exceed {header_bytes_max} bytes or {header_count_max} lines. Send fewer and
+    shorter ones."""
 
     code = "headers_too_large"
 
@@ -152,7 +156,8 @@ class MalformedRequestError(DurableSessionsError):
 
 
 class RequestTimeoutError(DurableSessionsError):
-    """The request did not arrive completely within {seconds} seconds. Send it again, a large body in parts."""  # noqa: E501
+    """The request did not arrive completely within {seconds} seconds. Send it again, a large body in
+    parts."""
 
     code = "request_timeout"
 
@@ -197,7 +202,8 @@ class PathBlockedError(DurableSessionsError):
 
 
 class LegalHoldError(DurableSessionsError):
-    """The stream {path} is under a legal hold: neither it nor its events can be deleted until that is lifted."""  # noqa: E501
+    """The stream {path} is under a legal hold: neither it nor its events can be deleted until that is
+    lifted."""
 
     code = "legal_hold"
 
@@ -323,25 +329,31 @@ class UnauthenticatedError(DurableSessionsError):
 
 
 class HostNotAllowedError(DurableSessionsError):
-    """Without keys the server answers to 127.0.0.1, localhost and [::1] only, and the Host of this request is {host}. Add the name to the setting allowed_hosts, or create a key: durable-sessions keys create --principal NAME --role admin --data DIRECTORY."""  # noqa: E501
+    """Without keys the server answers to 127.0.0.1, localhost and [::1] only, and the Host of this request
+    is {host}. Add the name to the setting allowed_hosts, or create a key: durable-sessions keys create
+    --principal NAME --role admin --data DIRECTORY."""
 
     code = "host_not_allowed"
 
 
 class OriginNotAllowedError(DurableSessionsError):
-    """Web pages of {origin} may not do this. To let them, {remedy}add their origin to the setting allowed_origins."""  # noqa: E501
+    """Web pages of {origin} may not do this. To let them, {remedy}add their origin to the setting
+    allowed_origins."""
 
     code = "origin_not_allowed"
 
 
 class KeysRequiredError(DurableSessionsError):
-    """Behind a proxy a server needs keys, and this one has none. Create the first on its own machine: durable-sessions keys create --principal NAME --role admin --data DIRECTORY."""  # noqa: E501
+    """Behind a proxy a server needs keys, and this one has none. Create the first on its own machine:
+    durable-sessions keys create --principal NAME --role admin --data DIRECTORY."""
 
     code = "keys_required"
 
 
 class FirstKeyRefusedError(DurableSessionsError):
-    """The first key is made by who can read the data directory of the server: run durable-sessions keys create --principal NAME --role admin --data DIRECTORY on its machine, or start it with DURABLE_SESSIONS_API_KEY."""  # noqa: E501
+    """The first key is made by who can read the data directory of the server: run durable-sessions keys
+    create --principal NAME --role admin --data DIRECTORY on its machine, or start it with
+    DURABLE_SESSIONS_API_KEY."""
 
     code = "first_key_refused"
 
@@ -353,19 +365,22 @@ class ForbiddenError(DurableSessionsError):
 
 
 class KeyRateExceededError(DurableSessionsError):
-    """The key {key_id} may send {requests_per_second} requests per second. Try again in {retry_after_seconds} seconds, or ask an admin for a key with a higher rate."""  # noqa: E501
+    """The key {key_id} may send {requests_per_second} requests per second. Try again in
+    {retry_after_seconds} seconds, or ask an admin for a key with a higher rate."""
 
     code = "rate_limited"
 
 
 class TooManyScansError(DurableSessionsError):
-    """{scans_waiting_per_key_max} lists and filtered reads of this key wait already. Try again in two seconds, with fewer at the same time."""  # noqa: E501
+    """{scans_waiting_per_key_max} lists and filtered reads of this key wait already. Try again in two
+    seconds, with fewer at the same time."""
 
     code = "too_many_scans"
 
 
 class QuotaExceededError(DurableSessionsError):
-    """The workspace is at its quota of {most} {what}. Delete streams that are not needed any more, or ask the operator to raise the setting {setting}."""  # noqa: E501
+    """The workspace is at its quota of {most} {what}. Delete streams that are not needed any more, or ask
+    the operator to raise the setting {setting}."""
 
     code = "quota_exceeded"
 
@@ -383,13 +398,15 @@ class TooManyKeysError(DurableSessionsError):
 
 
 class KeysUnprovenError(DurableSessionsError):
-    """This process of the server has lost touch with the one that keeps the keys, and cannot know whether yours is still valid. Try again shortly."""  # noqa: E501
+    """This process of the server has lost touch with the one that keeps the keys, and cannot know whether
+    yours is still valid. Try again shortly."""
 
     code = "keys_unproven"
 
 
 class SignInRefusedError(DurableSessionsError):
-    """A browser can sign in over TLS only, since everybody on the way could read the key. Put a proxy with TLS in front of the server and set public_url, or use 127.0.0.1 through an SSH tunnel."""  # noqa: E501
+    """A browser can sign in over TLS only, since everybody on the way could read the key. Put a proxy with
+    TLS in front of the server and set public_url, or use 127.0.0.1 through an SSH tunnel."""
 
     code = "sign_in_refused"
 
@@ -422,7 +439,8 @@ class ArtifactRedactedError(DurableSessionsError):
 
 
 class ArtifactMismatchError(DurableSessionsError):
-    """The body has the SHA-256 {found}, not {expected}; nothing was stored. Send the bytes that the digest was made of."""  # noqa: E501
+    """The body has the SHA-256 {found}, not {expected}; nothing was stored. Send the bytes that the digest
+    was made of."""
 
     code = "artifact_mismatch"
 
@@ -440,7 +458,8 @@ class DossierTooLargeError(DurableSessionsError):
 
 
 class RangeNotSatisfiableError(DurableSessionsError):
-    """The range {range!r} lies outside of the {size} bytes that there are. Ask for bytes=<first>-<last> inside of them."""  # noqa: E501
+    """The range {range!r} lies outside of the {size} bytes that there are. Ask for bytes=<first>-<last>
+    inside of them."""
 
     code = "range_not_satisfiable"
 
@@ -479,49 +498,59 @@ class ShuttingDownError(DurableSessionsError):
 
 
 class PartitionStoppedError(DurableSessionsError):
-    """The log failed and nothing more is accepted until it has been opened again, which the server does by itself when the disk works: {reason}. This request changed nothing; try it again."""  # noqa: E501
+    """The log failed and nothing more is accepted until it has been opened again, which the server does by
+    itself when the disk works: {reason}. This request changed nothing; try it again."""
 
     code = "partition_stopped"
 
 
 class PartitionFencedError(DurableSessionsError):
-    """Another server has become the writer of the bucket, so this one answers nothing more. Send the request to the other server. This request changed nothing."""  # noqa: E501
+    """Another server has become the writer of the bucket, so this one answers nothing more. Send the
+    request to the other server. This request changed nothing."""
 
     code = "partition_fenced"
 
 
 class PartitionMovedError(DurableSessionsError):
-    """Another process has claimed the log, so this one answers nothing more. This request changed nothing; send it again, and the new owner answers."""  # noqa: E501
+    """Another process has claimed the log, so this one answers nothing more. This request changed nothing;
+    send it again, and the new owner answers."""
 
     code = "partition_moved"
 
 
 class ManifestLostError(DurableSessionsError):
-    """Another server has become the writer of the bucket: it wrote manifest {manifest}, and was started {how}. This server has stepped down and takes nothing more. What it acknowledged after position {after} of its log is in {log} and not in the bucket; durable-sessions dump log --from {after} shows it. Let only one server use a bucket."""  # noqa: E501
+    """Another server has become the writer of the bucket: it wrote manifest {manifest}, and was started
+    {how}. This server has stepped down and takes nothing more. What it acknowledged after position {after}
+    of its log is in {log} and not in the bucket; durable-sessions dump log --from {after} shows it. Let
+    only one server use a bucket."""
 
     code = "manifest_lost"
 
 
 class OutcomeUnknownError(DurableSessionsError):
-    """This request may or may not have taken effect: {reason}. Check when the server takes work again, or retry with producer headers."""  # noqa: E501
+    """This request may or may not have taken effect: {reason}. Check when the server takes work again, or
+    retry with producer headers."""
 
     code = "outcome_unknown"
 
 
 class OwnershipUnprovenError(DurableSessionsError):
-    """This server cannot tell whether it still owns the log, so it answers nothing from what it has: {reason}. This request changed nothing; try it again."""  # noqa: E501
+    """This server cannot tell whether it still owns the log, so it answers nothing from what it has:
+    {reason}. This request changed nothing; try it again."""
 
     code = "ownership_unproven"
 
 
 class LinkDownError(DurableSessionsError):
-    """The process that owns the data cannot be reached: {reason}. This request changed nothing; try it again."""  # noqa: E501
+    """The process that owns the data cannot be reached: {reason}. This request changed nothing; try it
+    again."""
 
     code = "partition_unavailable"
 
 
 class LinkLostError(DurableSessionsError):
-    """The connection to the process that owns the data was lost while this request was under way, so it may or may not have taken effect: {reason}. Check, or retry with producer headers."""  # noqa: E501
+    """The connection to the process that owns the data was lost while this request was under way, so it
+    may or may not have taken effect: {reason}. Check, or retry with producer headers."""
 
     code = "link_lost"
 
@@ -572,7 +601,8 @@ class ObjectNotFoundError(DurableSessionsError):
 
 
 class ObjectDamagedError(DurableSessionsError):
-    """The object {path} is damaged: {problem}. Nothing of it is served. Restore it from a copy, or see durable-sessions repair."""  # noqa: E501
+    """The object {path} is damaged: {problem}. Nothing of it is served. Restore it from a copy, or see
+    durable-sessions repair."""
 
     code = "object_damaged"
 
@@ -588,7 +618,8 @@ class InvalidEventError(DurableSessionsError):
 
 
 class EventTooLargeError(DurableSessionsError):
-    """The event has {size} bytes; send at most {event_bytes_max}. Put large payloads into an artifact and refer to it."""  # noqa: E501
+    """The event has {size} bytes; send at most {event_bytes_max}. Put large payloads into an artifact and
+    refer to it."""
 
     code = "event_too_large"
 
@@ -600,7 +631,8 @@ class InvalidSessionError(DurableSessionsError):
 
 
 class DocumentTooLargeError(DurableSessionsError):
-    """The {kind} has {size} bytes as JSON; at most {registered_document_bytes_max} are allowed. A session keeps a copy of its agent, so nothing larger could be used."""  # noqa: E501
+    """The {kind} has {size} bytes as JSON; at most {registered_document_bytes_max} are allowed. A session
+    keeps a copy of its agent, so nothing larger could be used."""
 
     code = "document_too_large"
 
@@ -618,13 +650,15 @@ class SessionNotFoundError(DurableSessionsError):
 
 
 class TooManySlotsError(DurableSessionsError):
-    """The events of a session can use {slots_per_session_max} different slots, and these would be more. Use slots again, or another session."""  # noqa: E501
+    """The events of a session can use {slots_per_session_max} different slots, and these would be more.
+    Use slots again, or another session."""
 
     code = "too_many_slots"
 
 
 class IncarnationMismatchError(DurableSessionsError):
-    """The session {session} is now {incarnation}, not {expected}: that one was deleted, and its id given to another. Read it without incarnation= if you want this one."""  # noqa: E501
+    """The session {session} is now {incarnation}, not {expected}: that one was deleted, and its id given
+    to another. Read it without incarnation= if you want this one."""
 
     code = "session_replaced"
 
@@ -642,13 +676,16 @@ class ThreadNotFoundError(DurableSessionsError):
 
 
 class EventIdConflictError(DurableSessionsError):
-    """The id {event} belongs to another event already; nothing was stored. Send each event under an id of its own, or without one."""  # noqa: E501
+    """The id {event} belongs to another event already; nothing was stored. Send each event under an id of
+    its own, or without one."""
 
     code = "event_id_conflict"
 
 
 class SessionExistsError(DurableSessionsError):
-    """The session {session} exists already {difference}. To go on with it, append to /v1/sessions/{session}/events; to change what is said of it, POST to /v1/sessions/{session}; for a new one, choose another id."""  # noqa: E501
+    """The session {session} exists already {difference}. To go on with it, append to
+    /v1/sessions/{session}/events; to change what is said of it, POST to /v1/sessions/{session}; for a new
+    one, choose another id."""
 
     code = "session_exists"
 
@@ -720,7 +757,8 @@ class InvalidTelemetryError(DurableSessionsError):
 
 
 class TelemetryTooLargeError(DurableSessionsError):
-    """The export has more than {telemetry_bytes_max} bytes when it is unpacked. Let the exporter send smaller batches."""  # noqa: E501
+    """The export has more than {telemetry_bytes_max} bytes when it is unpacked. Let the exporter send
+    smaller batches."""
 
     code = "telemetry_too_large"
 
@@ -744,7 +782,8 @@ class ObjectArchivedError(DurableSessionsError):
 
 
 class VersionConflictError(DurableSessionsError):
-    """The {kind} {name} is at version {version} by now. Read it again, and send your change with that version."""  # noqa: E501
+    """The {kind} {name} is at version {version} by now. Read it again, and send your change with that
+    version."""
 
     code = "version_conflict"
 
@@ -765,7 +804,8 @@ class LogError(DurableSessionsError):
 
 
 class LogDamagedError(LogError):
-    """{file} is damaged at byte {byte}: {problem}. What follows was acknowledged, so nothing is cut and the server does not start. Restore the file from a copy, or see durable-sessions repair."""  # noqa: E501
+    """{file} is damaged at byte {byte}: {problem}. What follows was acknowledged, so nothing is cut and
+    the server does not start. Restore the file from a copy, or see durable-sessions repair."""
 
     code = "log_damaged"
 
@@ -777,7 +817,8 @@ class LogLockedError(LogError):
 
 
 class LogFencedError(LogError):
-    """Another process has claimed the log in {log}: {problem}. What was to be appended is certainly not there."""  # noqa: E501
+    """Another process has claimed the log in {log}: {problem}. What was to be appended is certainly not
+    there."""
 
     code = "log_fenced"
 
@@ -795,13 +836,15 @@ class LogMisconfiguredError(LogError):
 
 
 class LogRegressedError(LogError):
-    """The log in {log} ends at position {ends}, but {heard} had been acknowledged: what lies between is gone. Nothing is served. Bring the lost replicas back, or go on from the bucket."""  # noqa: E501
+    """The log in {log} ends at position {ends}, but {heard} had been acknowledged: what lies between is
+    gone. Nothing is served. Bring the lost replicas back, or go on from the bucket."""
 
     code = "log_regressed"
 
 
 class FrameDamagedError(LogDamagedError):
-    """The log in {log} is damaged at position {position}: {problem}. Nothing is skipped, so it is not opened."""  # noqa: E501
+    """The log in {log} is damaged at position {position}: {problem}. Nothing is skipped, so it is not
+    opened."""
 
     code = "log_frame_damaged"
 
@@ -813,37 +856,54 @@ class LogVersionError(LogError):
 
 
 class LogEffectUnknownError(LogError):
-    """The log has an effect that this program does not know ({problem}): a newer program wrote it, and only that one, or a newer one, can continue it."""  # noqa: E501
+    """The log has an effect that this program does not know ({problem}): a newer program wrote it, and
+    only that one, or a newer one, can continue it."""
 
     code = "log_effect_unknown"
 
 
 class ArchiveBehindError(DurableSessionsError):
-    """The log begins at {begins}, but the bucket holds only what came before {flushed}: what lies between is missing. Point --bucket to the bucket that this data directory was flushed to."""  # noqa: E501
+    """The log begins at {begins}, but the bucket holds only what came before {flushed}: what lies between
+    is missing. Point --bucket to the bucket that this data directory was flushed to."""
 
     code = "archive_behind"
 
 
 class ArchiveAheadError(DurableSessionsError):
-    """The log in {log} ends at {ends}, but the bucket already holds what came before {flushed}: a server with a copy of this data directory has written to it, or the log has lost its end. Nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Use the other copy, or point --bucket to the bucket that this data directory was flushed to, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
+    """The log in {log} ends at {ends}, but the bucket already holds what came before {flushed}: a server
+    with a copy of this data directory has written to it, or the log has lost its end. Nothing was changed.
+    What was acknowledged after position {after} may be there only: durable-sessions dump log --from
+    {after} shows it. Use the other copy, or point --bucket to the bucket that this data directory was
+    flushed to, or start with an empty data directory, or see durable-sessions repair, which says what it
+    would drop."""
 
     code = "archive_ahead"
 
 
 class ArchiveMissingError(DurableSessionsError):
-    """The log in {log} belongs to a bucket, and this one is empty. Point --bucket to the bucket that this data directory was flushed to. If that one is lost, durable-sessions repair --bucket-is-lost goes on with what the log has."""  # noqa: E501
+    """The log in {log} belongs to a bucket, and this one is empty. Point --bucket to the bucket that this
+    data directory was flushed to. If that one is lost, durable-sessions repair --bucket-is-lost goes on
+    with what the log has."""
 
     code = "archive_missing"
 
 
 class LogForeignError(DurableSessionsError):
-    """The bucket belongs to another log ({lineage}): a server with another data directory has become its writer since. The log in {log} can no longer go on with it, and nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Point --bucket to the log's own bucket, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
+    """The bucket belongs to another log ({lineage}): a server with another data directory has become its
+    writer since. The log in {log} can no longer go on with it, and nothing was changed. What was
+    acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows
+    it. Point --bucket to the log's own bucket, or start with an empty data directory, or see
+    durable-sessions repair, which says what it would drop."""
 
     code = "log_foreign"
 
 
 class LogDivergedError(DurableSessionsError):
-    """The bucket was flushed up to position {flushed} by a server with a copy of this data directory: the log in {log} has something else there. It can no longer go on with the bucket, and nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Use the other copy, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
+    """The bucket was flushed up to position {flushed} by a server with a copy of this data directory: the
+    log in {log} has something else there. It can no longer go on with the bucket, and nothing was changed.
+    What was acknowledged after position {after} may be there only: durable-sessions dump log --from
+    {after} shows it. Use the other copy, or start with an empty data directory, or see durable-sessions
+    repair, which says what it would drop."""
 
     code = "log_diverged"
 
@@ -877,7 +937,8 @@ class PrincipalMismatchError(DurableSessionsError):
 
 
 class NotIndependentError(DurableSessionsError):
-    """{principal} has done work in this session (agent.* events) and cannot judge it. Let another principal do it, with a key of its own."""  # noqa: E501
+    """{principal} has done work in this session (agent.* events) and cannot judge it. Let another
+    principal do it, with a key of its own."""
 
     code = "not_independent"
     told = ("principal",)
@@ -902,7 +963,8 @@ class WorkStoppedError(DurableSessionsError):
 
 
 class LeaseRequiredError(DurableSessionsError):
-    """{worker} holds this session alone (epoch {epoch}) until it is released or woken again, also when the time of the lease is over: {kind} is taken from it only. Wake the session, and send Session-Epoch."""  # noqa: E501
+    """{worker} holds this session alone (epoch {epoch}) until it is released or woken again, also when the
+    time of the lease is over: {kind} is taken from it only. Wake the session, and send Session-Epoch."""
 
     code = "lease_required"
 
@@ -922,14 +984,16 @@ class ApprovalPendingError(DurableSessionsError):
 
 
 class BudgetExceededError(DurableSessionsError):
-    """The budget is used up ({limit}: {value} of {max}), so the session takes no {kind} now. A judge can raise it with ds.budget.set."""  # noqa: E501
+    """The budget is used up ({limit}: {value} of {max}), so the session takes no {kind} now. A judge can
+    raise it with ds.budget.set."""
 
     code = "budget_exceeded"
     told = ("stops", "limit", "max", "value")
 
 
 class SessionClaimedError(DurableSessionsError):
-    """{holder} holds this session until {expires_at}. Try again in {retry_after_seconds} seconds, or take it with force as an evaluator."""  # noqa: E501
+    """{holder} holds this session until {expires_at}. Try again in {retry_after_seconds} seconds, or take
+    it with force as an evaluator."""
 
     code = "session_claimed"
     told = ("principal", "worker", "expires_at")
@@ -981,13 +1045,15 @@ class NothingPendingError(DurableSessionsError):
 
 
 class RatchetError(DurableSessionsError):
-    """The feature {feature} rests on files: a pass must carry exactly these, with the same digests. Amend the outcome if the check itself must change."""  # noqa: E501
+    """The feature {feature} rests on files: a pass must carry exactly these, with the same digests. Amend
+    the outcome if the check itself must change."""
 
     code = "ratchet"
 
 
 class TooManyFactsError(DurableSessionsError):
-    """A session takes {facts_per_session_max} facts, retractions included, of {facts_bytes_per_session_max} bytes in all. Keep larger things in artifacts or slots."""  # noqa: E501
+    """A session takes {facts_per_session_max} facts, retractions included, of
+    {facts_bytes_per_session_max} bytes in all. Keep larger things in artifacts or slots."""
 
     code = "too_many_facts"
 
@@ -1011,7 +1077,8 @@ class MemoryPreconditionError(DurableSessionsError):
 
 
 class MemoryScopeFullError(DurableSessionsError):
-    """The memory scope {scope} takes {memory_records_per_scope_max} records of {memory_bytes_per_scope_max} bytes in all, reads included. Go on in another scope."""  # noqa: E501
+    """The memory scope {scope} takes {memory_records_per_scope_max} records of
+    {memory_bytes_per_scope_max} bytes in all, reads included. Go on in another scope."""
 
     code = "memory_scope_full"
 

@@ -1,6 +1,5 @@
 """Errors in the description: statuses and bodies by error code, taken from ``http/error_codes.py``."""
 
-import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -75,8 +74,7 @@ def explained(codes_used: Iterable[str]) -> dict[str, Any]:
 
 def message(code: str) -> str:
     """Return the message of an error, with the names of its fields in italics."""
-    found = next(kind.__doc__ or "" for kind in vars(errors).values() if getattr(kind, "code", None) == code)
-    said = inspect.cleandoc(found).replace("\n", " ")
+    said = next(kind for kind in vars(errors).values() if getattr(kind, "code", None) == code).template()
     return _PROBLEMS.get(code, "") if said == "{problem}" else re.sub(r"\{(\w+)(!r)?\}", r"*\1*", said)
 
 
