@@ -118,6 +118,11 @@ class Settings:
         "", "File with the certificate that this node shows to other nodes; it names the host of link."
     )
     link_key: str = _setting("", "File with the key of that certificate.")
+    routing: str = _setting(
+        "forward",
+        "What a node does with a request for a partition of another node: forward it, or redirect the client "
+        "to the public_url of that node.",
+    )
     cluster_secret: str = _setting(
         "", "The secret that all nodes of a cluster share, of 32 characters or more.", secret=True
     )
@@ -288,6 +293,7 @@ _CHECKS: dict[str, values.Check] = {
     "link_ca": values.text,
     "link_certificate": values.text,
     "link_key": values.text,
+    "routing": values.one_of("forward", "redirect"),
     "cluster_secret": values.secret,
     "cluster_secret_file": values.text,
     "cluster_secret_previous": values.secret,

@@ -238,7 +238,8 @@ async def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
         (replace(usual, bucket=""), "give it --bucket"),
         (replace(usual, cluster="other"), "belongs to the cluster local, not other"),
         (replace(usual, nats=()), "say where, with --nats"),
-        (replace(usual, workers=2), "leave --workers at 1"),
+        (replace(usual, workers=2), "leave --workers at 1. To use more cores of a machine, start more nodes"),
+        (replace(usual, routing="redirect"), "set public_url to this node's URL"),
     ):
         with pytest.raises(SettingsError, match=problem):
             await ClusterNode.open(wrong, wrong.limits())

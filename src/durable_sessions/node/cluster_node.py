@@ -120,6 +120,7 @@ class ClusterNode:
         self._logs = logs
         self._layout = layout
         self.partitions = {one.number: one for one in layout.all}
+        self._redirects = settings.routing == "redirect"
         self._clock = SystemClock()
         self.id = ids.token("node_")
         self._address = address
@@ -295,10 +296,17 @@ class ClusterNode:
         """What people call this node."""
         return self._settings.node_name or f"{socket.gethostname()}:{self.server.port}"
 
+    @property
+    def url(self) -> str:
+        """Where clients reach this node."""
+        settings = self._settings
+        return settings.public_url or str(replace(settings, port=self.server.port).address()["url"])
+
     # Requests ---------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request of a client, wherever its partition is."""
+        request.may_redirect = self._redirects
         if self.operations.serves(request):
             return self.operations.answer(request)
         return self.enter(request) or self.asked.forward(ENTRANCE, request)
@@ -387,8 +395,7 @@ class ClusterNode:
             node=self.id,
             name=self.name,
             link=str(self._address),
-            url=self._settings.public_url
-            or str(replace(self._settings, port=self.server.port).address()["url"]),
+            url=self.url,
             version=__version__,
             number=self._beats,
             wall_ms=self._clock.now_ms(),
@@ -825,7 +832,15 @@ class _ClusterAdmission:
 
 def _require_usable(settings: Settings) -> None:
     if settings.workers > 1:
-        raise SettingsError(problem="A node of a cluster is one process: leave --workers at 1.")
+        raise SettingsError(
+            problem="A node of a cluster is one process: leave --workers at 1. To use more cores of a"
+            " machine, start more nodes on it, each with --data, --port and --link of its own."
+        )
+    if settings.routing == "redirect" and not settings.public_url:
+        problem = (
+            "routing is redirect, so clients must be told where to go: set public_url to this node's URL."
+        )
+        raise SettingsError(problem=problem)
     if not is_loopback(settings.host) and not settings.api_key:
         # Whether there are keys is known only to the owner, and any node may become it.
         require_guarded(settings.host, keys=True, bootstrap=settings.api_key)

@@ -55,6 +55,11 @@ class ClusterView(Protocol):
         """The application of a partition of this node."""
         ...
 
+    @property
+    def url(self) -> str:
+        """Where clients reach this node."""
+        ...
+
 
 class ClusterPartitions:
     """Asks the owner of a partition, wherever it is now.
@@ -96,7 +101,14 @@ class ClusterPartitions:
             return self.forward(partition, request)
         return self._unless_moved(partition, request, serving.answer(request))
 
-    route = ask  # between machines no connection moves
+    def route(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request of a client, or send it to the owner of the partition if it may go there."""
+        if request.may_redirect and self._view.serving(partition) is None:
+            owner = self._view.owner(partition)
+            # Behind one address for all nodes, a client that was sent there could come back here for ever.
+            if owner is not None and owner.url != self._view.url:
+                return _redirected(owner.url, request)
+        return self.ask(partition, request)
 
     def notify(self) -> None:
         """Let waiting requests look again who owns their partition."""
@@ -215,6 +227,12 @@ class ClusterPartitions:
     async def close(self) -> None:
         """Close the links; requests under way fail."""
         await self.keep_links(())
+
+
+def _redirected(url: str, request: Request) -> Response:
+    """Return the answer that names another node, which a client repeats its request to as it is."""
+    query = b"?" + request.query if request.query else b""
+    return Response(307, [(b"Location", url.encode() + request.path + query)])
 
 
 def _is_moved(answer: Answer) -> bool:

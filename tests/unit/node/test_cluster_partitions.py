@@ -32,6 +32,7 @@ class Owner:
         self.asked: list[bytes] = []
         self.answers: list[Answer] = []
         self.cuts = 0
+        self.url = ""
         self._server = LinkServer(self._answer, [SECRET], LIMITS, refuse=ANSWER_FORMAT.refuse)
 
     async def start(self) -> "Owner":
@@ -49,7 +50,7 @@ class Owner:
 
     @property
     def beat(self) -> NodeHeartbeat:
-        return NodeHeartbeat("b", "b", str(self.address))
+        return NodeHeartbeat("b", "b", str(self.address), self.url)
 
     async def close(self) -> None:
         await self._server.close()
@@ -73,6 +74,7 @@ class World:
         self.known = True
         self.own: Own | None = None
         self.front: Own | None = None
+        self.url = "https://a.example"
         self.partitions = ClusterPartitions(cast(Any, self), [SECRET], LIMITS)
 
     def owner(self, partition: int) -> NodeHeartbeat | None:
@@ -188,3 +190,37 @@ async def test_links_to_nodes_that_are_gone_are_closed(world: World) -> None:
     assert kept.is_open
     assert await world.partitions.keep_links([]) == []
     assert world.partitions.link(address) is not kept
+
+
+# Redirects ----------------------------------------------------------------------------
+
+
+async def routed(world: World, *, query: bytes = b"", may_redirect: bool = True) -> Response:
+    request = Request(b"POST", b"/v1/stream/x%20y", query, {}, b"{}")
+    request.may_redirect = may_redirect
+    answer = await answered(world.partitions.route(PARTITION, request))
+    assert isinstance(answer, Response)
+    return answer
+
+
+async def test_a_client_that_may_follow_is_sent_to_the_owner(world: World) -> None:
+    world.other.url = "https://b.example/ds"
+    answer = await routed(world, query=b"offset=-1")
+    location = b"https://b.example/ds/v1/stream/x%20y?offset=-1"
+    assert (answer.status, answer.headers) == (307, [(b"Location", location)])
+    assert world.other.asked == []
+
+
+async def test_what_is_not_of_a_client_is_passed_on(world: World) -> None:
+    world.other.url = "https://b.example"
+    assert (await routed(world, may_redirect=False)).body == b"owner"
+
+
+async def test_behind_one_address_requests_are_passed_on(world: World) -> None:
+    world.other.url = world.url
+    assert (await routed(world)).body == b"owner"
+
+
+async def test_without_an_owner_there_is_nowhere_to_go(world: World) -> None:
+    world.known = False
+    assert (await routed(world)).status == 503

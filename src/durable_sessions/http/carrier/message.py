@@ -27,9 +27,21 @@ class Request:
     only our own, until the application has checked the origin of the request. ``caller`` is who sent it, if
     another process of this server has authenticated the request already; nothing that a client sends sets it.
     ``named`` is the stream that a router has found it to be about, where there are several partitions.
+    ``may_redirect`` says that a client sent it to this process, and follows an answer that names another one.
     """
 
-    __slots__ = ("audience", "body", "caller", "headers", "id", "method", "named", "path", "query")
+    __slots__ = (
+        "audience",
+        "body",
+        "caller",
+        "headers",
+        "id",
+        "may_redirect",
+        "method",
+        "named",
+        "path",
+        "query",
+    )
 
     def __init__(
         self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
@@ -44,6 +56,7 @@ class Request:
         # An object, since the carrier knows nothing of keys.
         self.caller: object | None = None
         self.named: NamedStream | None = None
+        self.may_redirect = False
 
     def size(self) -> int:
         """Return how much memory the request takes, in bytes."""
