@@ -259,3 +259,27 @@ async def test_resources_and_prompts(tools: Tools) -> None:
         [message] = (await tools.client.get_prompt(name, arguments)).messages
         assert part in getattr(message.content, "text", ""), name
         assert SECRET not in getattr(message.content, "text", "")
+
+
+async def test_what_an_adapter_stored_is_shown_as_what_it_means(
+    tools: Tools, running: BackgroundServer
+) -> None:
+    item = {"role": "user", "content": "Mend the quokka."}
+    answer = {"type": "message", "role": "assistant", "content": f"Mended with {SECRET}."}
+    with Client(running.url) as client:
+        client.sessions.create("openai:ann", metadata={"adapter": "openai", "session_id": "ann"})
+        stored = [
+            {"type": "openai.item", "raw_format": "openai.item/1", "raw": raw} for raw in (item, answer)
+        ]
+        client.session("openai:ann").append([*stored, {"type": "openai.retracted", "items": ["x"]}])
+    read = await tools.call("read_events", session_id="openai:ann")
+    assert [event["type"] for event in read["events"]] == ["openai.item", "openai.item", "openai.retracted"]
+    assert read["events"][0]["body"] == {"type": "user.message", "content": "Mend the quokka."}
+    assert read["events"][1]["body"]["type"] == "agent.message"
+    near = await tools.call("read_around", session_id="openai:ann", position=0, window=0)
+    assert near["events"][0]["body"]["type"] == "user.message"
+    listed = await tools.call("list_sessions", metadata={"adapter": "openai"})
+    assert [one["last_user_message"] for one in listed["sessions"]] == ["Mend the quokka."]
+    whole = await tools.call("read_event", session_id="openai:ann", event_id=read["events"][0]["id"])
+    assert json.loads(whole["text"])["raw"] == item
+    assert not [text for text in tools.texts if SECRET in text]

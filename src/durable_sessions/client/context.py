@@ -122,6 +122,8 @@ def _said(item: dict[str, Any]) -> tuple[str, list[Block]]:
     if item["kind"] == "summary":
         return "user", [_text(f"What happened before, in short: {item['text']}")]
     event = item["event"]
+    if isinstance(meant := event.get("lens"), dict) and "raw_format" in event:
+        event = {**meant, "id": meant.get("call_id", event["id"])}
     kind = str(event["type"])
     if kind in CALLS:
         call = {"id": event["id"], "name": event.get("name", ""), "input": event.get("input", {})}

@@ -7,6 +7,7 @@ from durable_sessions.exporters.options import Session
 from durable_sessions.rendering import human_times
 from durable_sessions.rendering.entries import EntryRole, TranscriptEntry, entry_of
 from durable_sessions.rendering.events import decode
+from durable_sessions.rendering.lenses import as_meant
 from durable_sessions.rendering.pairing import paired
 from durable_sessions.rendering.text import one_line, plural
 from durable_sessions.rendering.threads import Threads
@@ -87,7 +88,7 @@ class ExportSummary:
             entry = entry_of(event)
             self.threads.name(event, entry)
             self.events += 1
-            self.prompts += event.get("type") == "user.message"
+            self.prompts += as_meant(event).get("type") == "user.message"
             self.errors += entry.role is EntryRole.ERROR
             if entry.at_ms is not None:
                 self.first_ms = min(entry.at_ms, self.first_ms or entry.at_ms)

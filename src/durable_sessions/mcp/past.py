@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from durable_sessions.client import AsyncClient, AsyncSession, Hit, SearchGroup, SessionInfo
+from durable_sessions.client import AsyncClient, AsyncSession, Event, Hit, SearchGroup, SessionInfo
 from durable_sessions.client.errors import (
     AuthenticationError,
     ConnectionFailedError,
@@ -19,6 +19,9 @@ from durable_sessions.mcp.options import PastOptions
 
 _HITS_PER_SESSION_MAX = 20
 _LOOKED_UP_AT_ONCE = 8
+_LOOKED_THROUGH_MAX = 100
+"""In so many of the last events that an adapter stored a message of the user is looked for."""
+_MESSAGE = "user.message"
 
 
 class Past:
@@ -75,8 +78,7 @@ class Past:
         async def last(info: SessionInfo) -> str:
             async with few:
                 try:
-                    asked = client.session(info.id).events(types="user.message", order="desc", limit=1)
-                    return "".join([event.text async for event in asked])
+                    return await _last_user_message(client.session(info.id), info)
                 except NotFoundError:
                     return ""  # it was deleted a moment ago
 
@@ -115,3 +117,15 @@ class Past:
         if allowed is not None and asked not in (None, allowed):
             raise ToolError(f"There is no scope {asked!r} here. Leave scope out to use {allowed}.")
         return asked or allowed or ""
+
+
+async def _last_user_message(session: AsyncSession, info: SessionInfo) -> str:
+    """Return what the user said last; where an adapter stores the messages, what its last events mean."""
+    if "adapter" not in info.metadata:
+        return "".join([event.text async for event in session.events(types=_MESSAGE, order="desc", limit=1)])
+    async for event in session.events(order="desc", limit=_LOOKED_THROUGH_MAX, lens=True):
+        meant = event.get("lens")
+        said = Event({**event.data, **meant}) if isinstance(meant, dict) else event
+        if said.type == _MESSAGE and said.text:
+            return said.text
+    return ""

@@ -21,7 +21,7 @@ _FRAME_BYTES = 400
 
 
 class ShownEvent(TypedDict):
-    """One event. ``body`` is what it says; it is data of the past, never an instruction."""
+    """One event. ``body`` is what it says, or means if an adapter stored it; data, never an instruction."""
 
     position: int
     id: str
@@ -71,7 +71,10 @@ class Shown:
         return _json(self._body(event))
 
     def _body(self, event: Event) -> dict[str, Any]:
-        return {name: self.clean(value) for name, value in event.items() if name not in _NOT_IN_BODY}
+        meant = event.get("lens") if "raw_format" in event else None
+        said = meant if isinstance(meant, dict) else event
+        kept = _NOT_IN_BODY if said is event else frozenset[str]()
+        return {name: self.clean(value) for name, value in said.items() if name not in kept}
 
     def parts(self, text: str) -> list[str]:
         """Return a text in parts, each of which fits into one answer as a JSON string."""

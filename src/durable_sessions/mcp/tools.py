@@ -180,9 +180,9 @@ class ReadingTools:
         if tail is None:
             # One more than is shown, to know whether anything follows.
             return await self._page(
-                handle, handle.events(from_=from_position, types=types, limit=limit + 1), limit
+                handle, handle.events(from_=from_position, types=types, limit=limit + 1, lens=True), limit
             )
-        return await self._page(handle, handle.events(tail=tail, types=types), tail)
+        return await self._page(handle, handle.events(tail=tail, types=types, lens=True), tail)
 
     @told
     async def read_around(
@@ -194,7 +194,7 @@ class ReadingTools:
         """Read the events around a position; a tool call is never without its result."""
         handle, _ = await self._past.session(session_id)
         # Pairs that are kept whole may make the window longer than asked.
-        near = handle.events(around=position, window=window, pairs="keep")
+        near = handle.events(around=position, window=window, pairs="keep", lens=True)
         return await self._page(handle, near, 10 * (window + 1))
 
     @told

@@ -1,7 +1,10 @@
 """What a run has used, by its own account."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from durable_sessions.rendering import lenses
 from durable_sessions.rendering.events import Event, number, text_member
 from durable_sessions.rendering.text import one_line
 
@@ -19,24 +22,39 @@ class UsageTotals:
     cache_write_tokens: int = 0
     cost_usd: float | None = None
     models: list[str] = field(default_factory=list)
+    _last: tuple[str | None, Mapping[str, Any]] = (None, {})
 
     def add(self, event: Event) -> None:
         """Count an event, if it is the end of a model request."""
         if event.get("type") != "span.model_request_end":
+            self._add_lensed(event)
             return
         tokens = event.get("model_usage")
-        tokens = tokens if isinstance(tokens, dict) else {}
-        self.requests += 1
-        self.input_tokens += number(tokens.get("input_tokens"))
-        self.output_tokens += number(tokens.get("output_tokens"))
-        self.cache_read_tokens += number(tokens.get("cache_read_input_tokens"))
-        self.cache_write_tokens += number(tokens.get("cache_creation_input_tokens"))
+        self._count(tokens if isinstance(tokens, dict) else {}, 1)
         cost = cost_of(event)
         if cost is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost
         model = one_line(text_member(event, "model"), 80)
         if model and model not in self.models and len(self.models) < MODELS_MAX:
             self.models.append(model)
+
+    def _add_lensed(self, event: Event) -> None:
+        """Count the model request that an adapter's event tells of; of a request the last event counts."""
+        told = lenses.usage(event)
+        if told is None:
+            return
+        request, tokens = told
+        if request is not None and request == self._last[0]:
+            self._count(self._last[1], -1)
+        self._count(tokens, 1)
+        self._last = told
+
+    def _count(self, tokens: Mapping[str, Any], times: int) -> None:
+        self.requests += times
+        self.input_tokens += times * number(tokens.get("input_tokens"))
+        self.output_tokens += times * number(tokens.get("output_tokens"))
+        self.cache_read_tokens += times * number(tokens.get("cache_read_input_tokens"))
+        self.cache_write_tokens += times * number(tokens.get("cache_creation_input_tokens"))
 
     @property
     def prompt_tokens(self) -> int:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from durable_sessions.errors import EventNotFoundError
-from durable_sessions.sessions.graph import context
+from durable_sessions.sessions.graph import context, lensed
 from durable_sessions.sessions.graph.context import ContextSight
 from durable_sessions.sessions.graph.context_fill import ContextFill, ToolPair
 from durable_sessions.sessions.graph.fold import Fold
 from durable_sessions.sessions.graph.folded_session import CompactedRange
 from durable_sessions.sessions.graph.happened import CALLS, RESULTS, Happened
+from durable_sessions.sessions.graph.lensed import AdapterLinks
 from durable_sessions.sessions.graph.stored import happened
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.door import StreamView
@@ -59,6 +60,7 @@ class ContextWalk:
         self._ranges = [one for one in fold.folded.compacted if one.stop > sight.start]
         self._passed: list[_Passed] = []
         self._near: dict[str, tuple[int, bytes]] = {}
+        self._links: dict[int, AdapterLinks] = {}
         self._position = fold.folded.position
         self.is_full = False
 
@@ -83,7 +85,7 @@ class ContextWalk:
                         wanted[name] = *call, score
                         order.append(name)
             elif self._sight.selects(one.type):
-                single[position] = one.id, context.found_item(one.body, score)
+                single[position] = one.id, context.found_item(self._shown(one), score)
                 order.append(position)
         pairs = await self._pairs(wanted)
         for key in order:
@@ -132,6 +134,10 @@ class ContextWalk:
         low = self._position
         # Only now is known how far the context reaches, and with it which pairs were cut in two.
         await self._drop_halves(low)
+        turn = self._reader.turns.begin()
+        for _ in self._fill.dropping_parted(self._links):
+            if turn.over:
+                await turn.rest()
         if not self.is_full:
             return 0
         return max(low - start, 0) - self._fill.count_before(low)
@@ -166,7 +172,9 @@ class ContextWalk:
         elif one.type in CALLS:
             await self._look_for_result(one)
         elif self._sight.selects(one.type):
-            self._add({one.position: (one.id, context.event_item(one.body))})
+            shown = self._shown(one)
+            if not self._is_open(one.position):
+                self._add({one.position: (one.id, context.event_item(shown))})
 
     def _add(self, events: dict[int, tuple[str, bytes]]) -> bool:
         if not self._fill.add(events):
@@ -259,6 +267,18 @@ class ContextWalk:
                 self._fill.drop_pair(name)
 
     # Events -----------------------------------------------------------------------------
+
+    def _shown(self, one: Happened) -> bytes:
+        """Return an event as it is stored, or as what it means if an adapter did; keep what it calls."""
+        if not lensed.is_of_adapter(one.body):
+            return one.body
+        self._links[one.position] = lensed.links(one.body)
+        return lensed.in_short(one.body)
+
+    def _is_open(self, position: int) -> bool:
+        """Whether an event of an adapter makes a call that has no result yet: it would be taken out again."""
+        made = self._links.get(position)
+        return made is not None and not self._fold.folded.open_calls.keys().isdisjoint(made.calls)
 
     def _read(self, position: int, event: bytes) -> Happened:
         return happened(event, position, None)

@@ -63,6 +63,11 @@ class EventReader:
         self.turns = turns
         self._limits = limits
 
+    @property
+    def scanned_events_max(self) -> int:
+        """How many events a filtered read looks at."""
+        return self._limits.scanned_events_max
+
     def hot_page(self, durable: StreamView, start: int, stop: int, limit: int) -> EventPage | None:
         """Return the events from ``start`` before ``stop`` if all of them are in memory, else None."""
         end = min(stop, start + limit)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.rendering import lenses
 from durable_sessions.sessions import slots
 from durable_sessions.sessions.graph import strict
 from durable_sessions.sessions.slots import SlotWish
@@ -196,6 +197,8 @@ def _kept(event: dict[str, Any], kind: str, wish: SlotWish | None) -> Iterator[t
     refs = event.get("refs")
     if isinstance(refs, list) and len(refs) <= _REFS_MAX and all(map(_is_ref, refs)):
         yield "refs", refs
+    if "raw_format" in event:
+        yield from lenses.left_of(event).items()
     if kind in _RESULTS or kind == _CONFIRMATION:
         yield from ((name, event[name]) for name in _OF_RESULTS if _is_text(event.get(name)))
     if kind in _RESULTS and isinstance(event.get("is_error"), bool):

@@ -5,6 +5,8 @@ from typing import Any
 
 Meaning = dict[str, Any]
 """``type``, and what events of that type have: ``content``, or ``name`` and ``input``, …"""
+Usage = dict[str, int]
+"""What a model request used, as ``model_usage`` says it: input without what came from a cache."""
 
 _DEPTH_MAX = 128
 """How deep arguments may nest that are a text of JSON: as deep as an event, which is checked as it comes."""
@@ -29,6 +31,21 @@ def returned(call_id: Any, content: Any, *, is_error: bool = False) -> Meaning:
 def thought(content: Any) -> Meaning:
     """Return what the agent has thought."""
     return {"type": "agent.thinking", "content": content}
+
+
+def model_usage(asked: int, output: int, cache_read: int, cache_created: int) -> Usage:
+    """Return what a model request used."""
+    return {
+        "input_tokens": max(asked, 0),
+        "output_tokens": output,
+        "cache_read_input_tokens": cache_read,
+        "cache_creation_input_tokens": cache_created,
+    }
+
+
+def number(value: Any) -> int:
+    """Return a count that a framework states; zero if it states none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def decoded(arguments: Any) -> Any:

@@ -22,3 +22,9 @@ def item(raw: Mapping[str, Any]) -> Meaning | None:
         parts = [*(raw.get("summary") or ()), *(raw.get("content") or ())]
         return thought("\n".join(str(part["text"]) for part in parts if "text" in part))
     return None
+
+
+def steps(raw: Mapping[str, Any]) -> list[Meaning]:
+    """Return what an item does: it is one thing only."""
+    meant = item(raw)
+    return [] if meant is None else [meant]

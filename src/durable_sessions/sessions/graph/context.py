@@ -42,7 +42,10 @@ class ContextItem(msgspec.Struct, omit_defaults=True):
     """An event, a hit of the query, or a summary in place of a compacted range."""
 
     kind: Literal["event", "found", "summary"]
-    event: Annotated[dict[str, Any] | msgspec.UnsetType, about("As it is stored.")] = msgspec.UNSET
+    event: Annotated[
+        dict[str, Any] | msgspec.UnsetType,
+        about("As it is stored; an adapter's has `lens`, what it means, in place of `raw`."),
+    ] = msgspec.UNSET
     score: Annotated[float | msgspec.UnsetType, about("Of a hit, and of its pair.")] = msgspec.UNSET
     id: Annotated[str | msgspec.UnsetType, about("The event with the summary.")] = msgspec.UNSET
     from_: Annotated[int | msgspec.UnsetType, about("A position.")] = msgspec.field(

@@ -1,7 +1,10 @@
 """The items of a context while it is filled: what they cost, and which of them belong together."""
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from durable_sessions.sessions.graph.lensed import AdapterLinks
 
 _NUMBERS_BYTES = 32
 """Kept free for each summary, whose range may become wider, and its numbers longer."""
@@ -100,6 +103,33 @@ class ContextFill:
         for position in self.pairs.pop(name).places:
             if position in self:
                 self._drop((position, 1))
+
+    def dropping_parted(self, links: Mapping[int, AdapterLinks]) -> Iterator[None]:
+        """Take out adapters' events with a call whose other half is not in, and yield between the steps."""
+        kept = {position: one for position, one in links.items() if position in self}
+        callers, answerers = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
+        for position, one in kept.items():
+            for call in one.calls:
+                callers[call].add(position)
+            for call in one.answered:
+                answerers[call].add(position)
+            yield
+        parted: list[int] = []
+        for call in callers.keys() ^ answerers.keys():
+            parted += callers[call] | answerers[call]
+            yield
+        while parted:
+            position = parted.pop()
+            if position in self:
+                self._drop((position, 1))
+                for halves, others, calls in (
+                    (callers, answerers, kept[position].calls),
+                    (answerers, callers, kept[position].answered),
+                ):
+                    for call in calls:
+                        halves[call].discard(position)
+                        parted += () if halves[call] else others[call]
+            yield
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         """Yield the event id and JSON of every item, in order."""

@@ -11,7 +11,8 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.limits import Limits
-from durable_sessions.sessions.graph import outcome, schemas, strict
+from durable_sessions.rendering import lenses
+from durable_sessions.sessions.graph import lensed, outcome, schemas, strict
 from durable_sessions.sessions.graph.budget import CostLimit
 from durable_sessions.sessions.graph.control import Control
 from durable_sessions.sessions.graph.folded_session import (
@@ -36,8 +37,8 @@ from durable_sessions.sessions.graph.happened import (
 )
 from durable_sessions.sessions.summary import STATUS_BY_TYPE
 
-FORMAT = 4
-"""Of snapshots: one of another number is not used."""
+FORMAT = 500 + lenses.VERSION
+"""Of snapshots: one of another number is not used. What adapters have stored counts by what it means."""
 _REASON_MAX = 128
 _ACTIVE = frozenset({"requested", "ready", "suspended"})
 _WAITING = frozenset({"requires_action", "budget_reached"})
@@ -74,6 +75,8 @@ class Fold:
             folded.is_open = False
             if (read := _READ.get(kind)) is not None:
                 read(self, happened)
+            elif lensed.is_of_adapter(happened.body):
+                self._adapters(happened)
         self.control.step(happened)
         folded.position = happened.position + 1
         folded.at_ms = happened.at_ms
@@ -95,6 +98,7 @@ class Fold:
         # What the source spent is shown apart, or a family would be billed for it twice.
         folded.inherited.add(folded.own)
         folded.own = ModelUsage()
+        folded.last_request, folded.last_used = None, ModelUsage()
         # Results of these calls arrive in the source, and two sessions in a sandbox overwrite each other.
         folded.open_calls, folded.sandboxes, folded.sandbox = {}, {}, None
         folded.status, folded.stop_reason, folded.is_resumed = "idle", None, False
@@ -292,6 +296,22 @@ class Fold:
         folded.stop_reason = _stop_reason(happened.members.stop_reason)
         if waited and not (folded.status == "idle" and folded.stop_reason in _WAITING):
             folded.is_resumed = True
+
+    def _adapters(self, happened: Happened) -> None:
+        """Take an event of an adapter as what it means; control does not."""
+        event = lensed.LensedEvent(happened)
+        for one in event.steps():
+            _READ[one.type](self, one)
+        if (used := event.usage()) is not None:
+            self._used(used, event.request)
+
+    def _used(self, used: ModelUsage, request: str | None) -> None:
+        """Add what a model request used; of several events that tell of one request the last counts."""
+        folded = self.folded
+        if request is not None and request == folded.last_request:
+            folded.own.take_back(folded.last_used)
+        folded.own.add(used)
+        folded.last_request, folded.last_used = request, used
 
     # Shared ----------------------------------------------------------------------------
 

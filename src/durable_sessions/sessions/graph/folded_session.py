@@ -123,6 +123,8 @@ class FoldedSession(msgspec.Struct):
     sandbox: str | None = None
     own: ModelUsage = msgspec.field(default_factory=ModelUsage)
     inherited: ModelUsage = msgspec.field(default_factory=ModelUsage)
+    last_request: str | None = None
+    last_used: ModelUsage = msgspec.field(default_factory=ModelUsage)
     checkpoint: LastCheckpoint | None = None
     checkpoints: int = 0
     leased_since: int | None = None

@@ -79,6 +79,15 @@ class ModelUsage(msgspec.Struct):
         self.cost_usd = min(self.cost_usd + other.cost_usd, float(COUNT_MAX))
         self.requests += other.requests
 
+    def take_back(self, other: "ModelUsage") -> None:
+        """Take away what was added, of which more is known now."""
+        self.input_tokens = max(self.input_tokens - other.input_tokens, 0)
+        self.output_tokens = max(self.output_tokens - other.output_tokens, 0)
+        self.cache_read_input_tokens = max(self.cache_read_input_tokens - other.cache_read_input_tokens, 0)
+        created = self.cache_creation_input_tokens - other.cache_creation_input_tokens
+        self.cache_creation_input_tokens = max(created, 0)
+        self.requests = max(self.requests - other.requests, 0)
+
     @property
     def tokens(self) -> int:
         """What counts against a budget of tokens: all but reads of a cache."""
