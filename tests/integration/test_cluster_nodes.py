@@ -1,7 +1,7 @@
 """Nodes of a cluster in one process, with bucket and log in a directory: how partitions change hands."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,11 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
 from durable_sessions.cluster.heartbeat import Timing
 from durable_sessions.cluster.placement import ClusterPlacement, Placements
+from durable_sessions.errors import BucketError
 from durable_sessions.ids import RandomIds
-from durable_sessions.node import cluster_logs, cluster_node
+from durable_sessions.node import cluster_logs, cluster_node, hand_overs
 from durable_sessions.node.cluster_node import ClusterNode
-from durable_sessions.partition_id import SYSTEM
+from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.settings import Settings
 from durable_sessions.tools.cluster.setup import ClusterSetup
 from tests.support.waiting import until
@@ -115,3 +116,69 @@ async def test_a_node_that_stood_still_listens_before_it_claims(nodes: Nodes) ->
     assert not any(node._is_wanted(number) for number in node.partitions)
     await until(lambda: min(one._listens_since for one in node._successions.values()) > listened_since)
     assert all(node._is_wanted(number) for number in node.partitions)
+
+
+async def away(*_: object) -> None:
+    raise BucketError(reason="it is away")
+
+
+def let_not_prepare(node: ClusterNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a node read no catalogs: it gets ready for nothing, and takes over what it must all the same."""
+    keep = node.shadows.keep
+
+    async def followed(wanted: Mapping[PartitionId, int]) -> None:
+        await keep({})
+        if wanted:
+            await away()
+
+    monkeypatch.setattr(node.shadows, "keep", followed)
+
+
+async def test_a_partition_stays_where_it_is_until_the_next_owner_is_ready(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("STABLE_SECONDS", 0.0), ("PREPARE_SECONDS_MAX", 1.0), ("RETRY_SECONDS", 0.2)):
+        monkeypatch.setattr(hand_overs, name, seconds)
+    await nodes.wish(lambda placement: placement.drain("b"))
+    a = await nodes.start("a")
+    await until(nodes.are_owned)
+    b = await nodes.start("b")
+    with monkeypatch.context() as patched:
+        let_not_prepare(b, patched)
+        await nodes.wish(lambda placement: placement.undrain("b").moved(0, "b"))
+        await until(lambda: "stays here" in a.problem)
+        assert a.problem == "partition 00 stays here: b did not get ready for it in time"
+        assert nodes.owners()[0] == ["a"]
+        assert a.owned[0].epoch == 1, "it has not changed hands meanwhile"
+    await until(lambda: nodes.owners()[0] == ["b"])
+    await until(lambda: not a.problem)
+
+
+async def test_a_node_that_stops_gives_its_partitions_to_one_that_is_ready(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_overs, "PREPARE_SECONDS_MAX", 10.0)
+    a = await nodes.start("a")
+    await until(nodes.are_owned)
+    b, c = await nodes.start("b"), await nodes.start("c")
+    await nodes.wish(lambda placement: placement.moved(0, "b").moved(1, "b").moved(SYSTEM, "b"))
+    let_not_prepare(b, monkeypatch)
+    await until(lambda: a.assigned == dict.fromkeys(a.partitions, b.id))
+    epochs = {number: one.epoch for number, one in a.owned.items()}
+    await nodes.stop("a")
+    await until(lambda: nodes.owners() == {number: ["c"] for number in epochs})
+    assert all(one.log.begins_after < epochs[number] < one.epoch for number, one in c.owned.items())
+
+
+async def test_a_node_without_the_bucket_is_to_own_nothing(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = await nodes.start("a"), await nodes.start("b")
+    await until(lambda: set(a.assigned.values()) == {a.id, b.id})
+    with monkeypatch.context() as patched:
+        patched.setattr(b._placements, "newest", away)
+        await until(lambda: set(a.assigned.values()) == {a.id})
+        patched.setattr(a._placements, "newest", away)
+        await until(lambda: set(a.assigned.values()) == {a.id, b.id})  # then it makes no difference
+    await until(lambda: not (a._no_bucket or b._no_bucket))
+    await until(nodes.are_owned)

@@ -1,5 +1,6 @@
 """How heartbeats reach the other nodes: as messages of NATS, or as objects of the bucket."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -7,6 +8,10 @@ from durable_sessions.errors import BucketError, ObjectDamagedError, ObjectNotFo
 from durable_sessions.log.nats.wire import NatsWire
 
 NODES = "cluster/nodes"
+KEPT_SECONDS = 3600.0
+"""For how long the last heartbeat of a node stays in the bucket, for whoever wonders what became of it."""
+READS_AT_A_TIME = 32
+REMOVED_AT_A_TIME = 100
 Hear = Callable[[bytes], None]
 
 
@@ -70,10 +75,15 @@ class BeatObjects(Protocol):
 
 
 class BucketChannel:
-    """An object for each node, written anew with each heartbeat; the others are read after each own one."""
+    """An object for each node, written anew with each heartbeat; the others are read after each own one.
 
-    def __init__(self, bucket: BeatObjects) -> None:
+    Objects that are older than a node may be silent are not read: by the clock of the store, whoever wrote
+    them is dead. A node that stops leaves its last one, which says to whom it gave its partitions.
+    """
+
+    def __init__(self, bucket: BeatObjects, silent_seconds_max: float) -> None:
         self._bucket = bucket
+        self._silent_ms_max = silent_seconds_max * 1000
         self._hear: Hear | None = None
 
     async def open(self, hear: Hear) -> None:
@@ -90,16 +100,32 @@ class BucketChannel:
         await self._read()
 
     async def close(self, node: str) -> None:
-        """Remove the own object."""
-        try:
-            await self._bucket.delete([f"{NODES}/{node}.json"])
-        except BucketError:
-            pass  # a node that is silent is dead to the others soon
+        """Do nothing: the object is removed by the others when it is old."""
 
     async def _read(self) -> None:
-        assert self._hear is not None
         try:
-            for path, _, _ in await self._bucket.list(NODES):
-                self._hear(await self._bucket.get(path))
-        except (BucketError, ObjectNotFoundError, ObjectDamagedError):
-            pass  # the next look comes soon
+            listed = await self._bucket.list(NODES)
+        except BucketError:
+            return  # the next look comes soon
+        newest_ms = max((modified for _, _, modified in listed), default=0)
+        recent = [path for path, _, modified in listed if newest_ms - modified <= self._silent_ms_max]
+        old = [path for path, _, modified in listed if newest_ms - modified > KEPT_SECONDS * 1000]
+        turns = asyncio.Semaphore(READS_AT_A_TIME)
+        await asyncio.gather(*(self._hear_one(path, turns) for path in recent), self._remove(old))
+
+    async def _hear_one(self, path: str, turns: asyncio.Semaphore) -> None:
+        """Hear what one node tells; that it cannot be read says nothing about the others."""
+        assert self._hear is not None
+        async with turns:
+            try:
+                beat = await self._bucket.get(path)
+            except (BucketError, ObjectNotFoundError, ObjectDamagedError):
+                return
+        self._hear(beat)
+
+    async def _remove(self, paths: Sequence[str]) -> None:
+        try:
+            if paths:
+                await self._bucket.delete(paths[:REMOVED_AT_A_TIME])
+        except BucketError:
+            pass  # it is tried again after the next heartbeat

@@ -54,8 +54,9 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     ``node`` is random for each process, ``name`` is what people call it, ``link`` where other nodes reach it
     and ``url`` where clients do. ``number`` grows with each heartbeat of a process. ``placement`` is the
     number of the operator's wishes that the node has read. ``problem`` says what keeps it from owning more,
-    or what else is wrong with it. ``settings`` are digits that differ where settings do. ``level`` is the
-    newest format level that the node reads.
+    or what else is wrong with it. ``no_bucket`` says that it does not reach the bucket, and so can take no
+    partition over. ``settings`` are digits that differ where settings do. ``level`` is the newest format
+    level that the node reads.
     """
 
     node: str
@@ -66,6 +67,7 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int = 0
     wall_ms: int = 0
     draining: bool = False
+    no_bucket: bool = False
     placement: int = 0
     problem: str = ""
     settings: str = ""

@@ -114,14 +114,18 @@ class ClusterMembers:
         return heard.ahead_seconds - median(one.ahead_seconds for one in live)
 
     def eligible(self, now: float) -> dict[str, NodeHeartbeat]:
-        """Return the nodes that may own partitions, by name; of two of one name the one heard last."""
+        """Return the nodes that may own partitions, by name; of two of one name the one heard last.
+
+        Those that do not reach the bucket could take nothing over. They count only if that is true of all.
+        """
         live = self._live(now)
         if not live:
             return {}
         middle = median(one.ahead_seconds for one in live)
         live.sort(key=lambda one: one.at)
-        return {
+        found = {
             one.beat.name: one.beat
             for one in live
             if not one.beat.draining and abs(one.ahead_seconds - middle) <= SKEW_SECONDS_MAX
         }
+        return {name: beat for name, beat in found.items() if not beat.no_bucket} or found

@@ -84,9 +84,9 @@ class ClusterLogs:
     @property
     def channel(self) -> HeartbeatChannel:
         """How heartbeats reach the other nodes."""
-        return (
-            BucketChannel(self.bucket) if self.wire is None else NatsChannel(self.wire, self.description.name)
-        )
+        if self.wire is None:
+            return BucketChannel(self.bucket, self.timing.dead)
+        return NatsChannel(self.wire, self.description.name)
 
     async def slots(self, partition: PartitionId) -> Slots:
         """Return the slots of a partition's log, looked at just now."""

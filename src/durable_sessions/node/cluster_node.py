@@ -26,6 +26,7 @@ from durable_sessions.cluster.members import SKEW_SECONDS_MAX, ClusterMembers
 from durable_sessions.cluster.placement import NO_PLACEMENT, ClusterPlacement, Placements
 from durable_sessions.cluster.succession import Step, Succession
 from durable_sessions.errors import (
+    BucketError,
     DurableSessionsError,
     LinkDownError,
     LogFencedError,
@@ -62,6 +63,7 @@ from durable_sessions.node.cluster_secrets import ClusterSecrets
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.former_partitions import FormerPartitions
 from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.node.hand_overs import HandOvers
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress, link_address
 from durable_sessions.node.link_server import LinkServer
@@ -92,13 +94,6 @@ CHECK_SECONDS = 60.0
 """How often the configuration of the logs is compared with what it must be."""
 PLACEMENT_SECONDS = 5.0
 """How often the operator's wishes are read, unless another node is heard to have newer ones."""
-STABLE_SECONDS = 10.0
-"""For how long the same nodes must have been there before partitions move for balance."""
-PREPARE_SECONDS_MAX = 15.0
-"""How long a successor may take to prepare; then it gets the partition all the same."""
-HAND_OVER_SECONDS_MAX = 30.0
-HAND_OVERS_MAX = 2
-"""How many partitions a node that stops gives up at a time."""
 _LOCK = "cluster"
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
@@ -124,10 +119,10 @@ class ClusterNode:
         self._clock = SystemClock()
         self.id = ids.token("node_")
         self._address = address
-        self._timing = logs.timing
-        self.members = ClusterMembers(self._timing)
+        self.timing = logs.timing
+        self.members = ClusterMembers(self.timing)
         self._successions = {
-            number: Succession(self.id, number, self._timing, boottime()) for number in self.partitions
+            number: Succession(self.id, number, self.timing, boottime()) for number in self.partitions
         }
         self._channel = logs.channel
         self._beats = 0
@@ -139,7 +134,7 @@ class ClusterNode:
         limits = self._limits = self._process.limits
         self.owned: dict[int, OwnedPartition] = {}
         self._taking: dict[int, asyncio.Task[None]] = {}
-        self._released: dict[int, PartitionBeat] = {}
+        self.released: dict[int, PartitionBeat] = {}
         self.asked = ClusterPartitions(self, self._secrets, limits, address.tls)
         self._link_server = LinkServer(self._answer_link, self._secrets, limits, refuse=ANSWER_FORMAT.refuse)
         self.server = HttpServer(
@@ -158,7 +153,7 @@ class ClusterNode:
         self.keys = SystemKeys(self._process, self._system, self.id)
         self._links: list[NodeLink] = []
         self._rates = RateExchange(self._process.keys, lambda: self._links, self.id, limits)
-        self._relay = BeatRelay(self.members, lambda: self._links, self._hear, self._timing)
+        self._relay = BeatRelay(self.members, lambda: self._links, self._hear, self.timing)
         self.shadows = CatalogShadows(logs.bucket, settings.data, limits)
         self._former = FormerPartitions(
             settings.data,
@@ -175,10 +170,11 @@ class ClusterNode:
         shared = [number for number in self.partitions if number != SYSTEM]
         light = [number for number in self.partitions if number == SYSTEM]
         self._assignments = Assignments(shared, light)
-        self._assigned: dict[int, str] = {}
+        self.assigned: dict[int, str] = {}
         self._names: tuple[str, ...] = ()
-        self._names_since = self._awake_at = boottime()
-        self._moving: asyncio.Task[None] | None = None
+        self.names_since = self._awake_at = boottime()
+        self.hand_overs = HandOvers(self)
+        self._no_bucket = False
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
         self._problems: dict[str, str] = {}
@@ -284,7 +280,7 @@ class ClusterNode:
         """What keeps this node from owning what it should; empty if nothing does."""
         return next(iter(self._problems.values()), "")
 
-    def _note(self, source: str, problem: str = "") -> None:
+    def note(self, source: str, problem: str = "") -> None:
         """Note what somebody has found out: a problem, or that there is none any more."""
         if problem:
             self._problems[source] = problem
@@ -400,6 +396,7 @@ class ClusterNode:
             number=self._beats,
             wall_ms=self._clock.now_ms(),
             draining=self.draining,
+            no_bucket=self._no_bucket,
             placement=self.placement.number,
             problem=self.problem,
             settings=self._fingerprint,
@@ -408,7 +405,7 @@ class ClusterNode:
         )
 
     def _has_told(self, number: int) -> bool:
-        return self.serving(number) is not None or number in self._released or number in self.shadows
+        return self.serving(number) is not None or number in self.released or number in self.shadows
 
     def _told(self, number: int) -> PartitionBeat:
         owned = self.owned.get(number)
@@ -421,7 +418,7 @@ class ClusterNode:
                 moving_to=owned.moving_to,
                 catalog=owned.engine.archive.manifest.number,
             )
-        released = self._released.get(number)
+        released = self.released.get(number)
         return released or PartitionBeat(number, catalog=self.shadows.manifest(number))
 
     def _hear_told(self, data: bytes) -> None:
@@ -438,7 +435,7 @@ class ClusterNode:
                 if one.released_to == self.id and one.number in self.partitions:
                     self._consider(one.number)  # at once: nobody answers until the log is claimed
                 if one.owns:
-                    self._released.pop(one.number, None)
+                    self.released.pop(one.number, None)
                     self._step_down(one, beat.name)
             self.asked.notify()
 
@@ -448,7 +445,8 @@ class ClusterNode:
         if owned is not None and owned.serving is not None and claimed.epoch > owned.epoch:
             owned.lost(LogFencedError(log=owned.log.location, problem=f"{by} has claimed it"))
 
-    async def _tell(self) -> None:
+    async def tell(self) -> None:
+        """Tell the others how this node is now."""
         beat = self._beat()
         self.members.hear(beat, boottime(), beat.wall_ms)
         self.asked.notify()
@@ -457,33 +455,33 @@ class ClusterNode:
     async def _beat_forever(self) -> None:
         while True:
             try:
-                await self._tell()
-                self._note("heartbeats")
+                await self.tell()
+                self.note("heartbeats")
             except (DurableSessionsError, OSError, TimeoutError) as error:
-                self._note("heartbeats", str(error) or repr(error))
+                self.note("heartbeats", str(error) or repr(error))
             cut_off = "no heartbeat comes, so that it asks the other nodes over their links who owns what"
-            self._note("channel", cut_off if self._relay.is_cut_off else "")
-            await asyncio.sleep(self._timing.beat)
+            self.note("channel", cut_off if self._relay.is_cut_off else "")
+            await asyncio.sleep(self.timing.beat)
 
     # Assignment -------------------------------------------------------------------------
 
     async def _decide_forever(self) -> None:
         while True:
-            await asyncio.sleep(self._timing.beat)
+            await asyncio.sleep(self.timing.beat)
             try:
                 await self._assign()
                 await self._look_at_tails()
-                self._note("succession")
+                self.note("succession")
             except (DurableSessionsError, OSError, TimeoutError) as error:
-                self._note("succession", str(error) or repr(error))
+                self.note("succession", str(error) or repr(error))
             skew = self.members.skew_seconds(self.id, boottime())
             is_wrong = abs(skew) > SKEW_SECONDS_MAX
             wrong = f"the clock of this machine is {skew:.1f} seconds off that of the others"
-            self._note("clock", wrong if is_wrong else "")
+            self.note("clock", wrong if is_wrong else "")
             self._compare_settings()
-            for number in self._by_weight():
+            for number in self.by_weight():
                 self._consider(number)
-            self._balance()
+            self.hand_overs.balance()
             others = [beat.link for beat in self.members.live(boottime()) if beat.node != self.id]
             self._links = await self.asked.keep_links(others)
 
@@ -492,9 +490,9 @@ class ClusterNode:
         live = self.members.live(boottime())
         others = {beat.name: differing(self._fingerprint, beat.settings) for beat in live}
         found = [f"{name} ({', '.join(names)})" for name, names in others.items() if names]
-        self._note("settings", f"settings are not those of {', '.join(found)}" if found else "")
+        self.note("settings", f"settings are not those of {', '.join(found)}" if found else "")
 
-    def _by_weight(self) -> list[int]:
+    def by_weight(self) -> list[int]:
         """Return the partitions in the order in which they are claimed: without keys nobody is admitted."""
         return sorted(self.partitions, key=lambda number: (number != SYSTEM, number))
 
@@ -503,16 +501,16 @@ class ClusterNode:
         eligible = self.members.eligible(boottime())
         names = tuple(sorted(eligible))
         if names != self._names:
-            self._names, self._names_since = names, boottime()
+            self._names, self.names_since = names, boottime()
         owners = await self._assignments.owners(names, self.placement.wishes)
-        self._assigned = {number: eligible[name].node for number, name in owners.items()}
+        self.assigned = {number: eligible[name].node for number, name in owners.items()}
 
-    async def _successor(self, partition: int) -> NodeHeartbeat | None:
-        """Return who should own a partition if this node did not."""
+    async def heirs(self, partition: int) -> list[NodeHeartbeat]:
+        """Return who could own a partition if this node did not, first the one who should."""
         eligible = self.members.eligible(boottime())
         others = {name: beat for name, beat in eligible.items() if beat.node != self.id}
         owners = await self._assignments.owners(tuple(sorted(others)), self.placement.wishes)
-        return others[owners[partition]] if owners else None
+        return sorted(others.values(), key=lambda beat: (beat.name != owners[partition], beat.name))
 
     async def _look_at_tails(self) -> None:
         """Note where logs end whose owner is silent: when one was last seen to grow counts."""
@@ -532,32 +530,34 @@ class ClusterNode:
     def _consider(self, number: int) -> None:
         if self.draining or number in self._taking:
             return
-        assigned = self._assigned.get(number)
+        assigned = self.assigned.get(number)
         step = self._successions[number].decide(self.members, assigned, boottime())
         if step is Step.FOLLOW:
-            self._note(f"partition {number}")  # whatever kept this node from taking it over
+            self.note(f"partition {number}")  # whatever kept this node from taking it over
         if step is Step.CLAIM:
             self._taking[number] = asyncio.create_task(self._own(number), name="ownership")
 
     async def _watch_pauses_forever(self) -> None:
         """Listen anew after a pause of this process: others look dead that were only not heard meanwhile."""
         while True:
-            await asyncio.sleep(self._timing.beat)
+            await asyncio.sleep(self.timing.beat)
             now = boottime()
-            if now - self._awake_at >= self._timing.suspect:
+            if now - self._awake_at >= self.timing.suspect:
                 for succession in self._successions.values():
                     succession.listen_again(now)
             self._awake_at = now
 
     async def _read_placement_forever(self) -> None:
         while True:
-            await asyncio.sleep(self._timing.beat)
+            await asyncio.sleep(self.timing.beat)
             newest = max((beat.placement for beat in self.members.live(boottime())), default=0)
             if newest <= self.placement.number:
                 await asyncio.sleep(PLACEMENT_SECONDS)
             try:
                 self.placement = await self._placements.newest()
+                self._no_bucket = False
             except DurableSessionsError as error:
+                self._no_bucket = isinstance(error, BucketError)
                 logger.warning("placement_not_read", reason=str(error))
 
     # Owning -----------------------------------------------------------------------------
@@ -569,9 +569,9 @@ class ClusterNode:
     def _is_wanted(self, number: int) -> bool:
         """Say whether this node is still to claim a partition: that was decided some time ago."""
         now = boottime()
-        if self.draining or now - self._awake_at >= self._timing.suspect:
+        if self.draining or now - self._awake_at >= self.timing.suspect:
             return False
-        assigned = self._assigned.get(number)
+        assigned = self.assigned.get(number)
         return self._successions[number].is_wanted(self.members, assigned, now)
 
     async def _own(self, number: int) -> None:
@@ -579,10 +579,13 @@ class ClusterNode:
         try:
             await self._take_over(number)
         except (DurableSessionsError, OSError) as error:
-            self._note(f"partition {number}", str(error) or repr(error))
+            self._no_bucket |= isinstance(
+                error, BucketError
+            )  # others take it over, until this one reaches it
+            self.note(f"partition {number}", str(error) or repr(error))
             logger.warning("not_taken_over", partition=number, reason=str(error) or repr(error))
         except Exception as error:
-            self._note(f"partition {number}", repr(error))
+            self.note(f"partition {number}", repr(error))
             logger.exception("not_taken_over", partition=number)
         finally:
             self._successions[number].listen_again(boottime())
@@ -607,10 +610,10 @@ class ClusterNode:
             error = await owned.until_lost(max(0.0, answers_at - now))
             if error is None:
                 owned.serve(self._answering(owned))
-                self._note(f"partition {number}")
-                self._released.pop(number, None)
+                self.note(f"partition {number}")
+                self.released.pop(number, None)
                 self.operations.took_over(boottime() - began, planned=planned)
-                await self._tell()
+                await self.tell()
                 logger.info(
                     "owns_partition",
                     node=self.name,
@@ -662,7 +665,7 @@ class ClusterNode:
     async def _shadow_forever(self) -> None:
         """Keep the catalogs ready of the partitions that this node would take over."""
         while True:
-            await asyncio.sleep(self._timing.beat)
+            await asyncio.sleep(self.timing.beat)
             try:
                 await self.shadows.keep(await self._shadowed())
             except (DurableSessionsError, OSError) as error:
@@ -683,71 +686,15 @@ class ClusterNode:
                 found[partition] = owner.partition.catalog
         return found
 
-    # Giving up --------------------------------------------------------------------------
-
-    def _balance(self) -> None:
-        """Move one partition to the node that should own it, if the same nodes were there for a while."""
-        if self._moving is not None or self.draining or boottime() - self._names_since < STABLE_SECONDS:
-            return
-        for number in self._by_weight():
-            to = self._assigned.get(number)
-            if self.serving(number) is not None and to is not None and to != self.id:
-                self._moving = asyncio.create_task(self._move(number, to), name="hand-over")
-                return
-
-    async def _move(self, number: int, to: str) -> None:
-        try:
-            owned = self.owned[number]
-            owned.moving_to = to
-            await self._prepared(owned, to)
-            if self.members.node(to, boottime()) is not None and self.serving(number) is not None:
-                await self._give(owned, to)
-            owned.moving_to = ""
-        except (DurableSessionsError, OSError) as error:
-            logger.warning("not_handed_over", partition=number, reason=str(error) or repr(error))
-        except Exception:
-            logger.exception("not_handed_over", partition=number)
-        finally:
-            self._moving = None
-
-    async def _prepared(self, owned: OwnedPartition, to: str) -> None:
-        """Flush, and wait until the next owner has the catalog of that."""
-        await owned.flush()
-        await self._tell()
-        deadline = boottime() + PREPARE_SECONDS_MAX
-        while boottime() < deadline:
-            successor = self.members.node(to, boottime())
-            said = None if successor is None else successor.partition(owned.id.number)
-            manifest = owned.engine.archive.manifest.number
-            if successor is None or (said is not None and said.catalog >= manifest):
-                return
-            await asyncio.sleep(self._timing.beat / 5)
-
-    async def _give(self, owned: OwnedPartition, to: str) -> None:
-        """Give a partition to another node: from the first line on requests wait for that one."""
-        number, began = owned.id.number, boottime()
-
-        async def released() -> None:
-            self._released[number] = PartitionBeat(
-                number, epoch=owned.epoch, tail=owned.log.ends_at or 0, released_to=to
-            )
-            self.operations.handed_over(boottime() - began)
-            await self._tell()
-
-        await owned.hand_over(to, released)
-        logger.info("handed_over", partition=owned.id.digits, to=to, seconds=round(boottime() - began, 3))
+    # Ending -----------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Give all partitions to other nodes, finish the requests under way, and leave the cluster."""
         self.draining = True
-        try:
-            async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
-                await self._tell()
-                await self._hand_over_all()
-        except (DurableSessionsError, OSError, TimeoutError) as error:
-            logger.warning("not_handed_over", reason=str(error) or repr(error))
+        await self.hand_overs.all()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
-        ending = [*self._tasks, *self._taking.values(), *([] if self._moving is None else [self._moving])]
+        await self.hand_overs.close()
+        ending = [*self._tasks, *self._taking.values()]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -759,26 +706,6 @@ class ClusterNode:
         await self._channel.close(self.id)
         await self._resources.aclose()
         logger.info("stopped")
-
-    async def _hand_over_all(self) -> None:
-        """Give up everything, the keys first; what nobody can take is closed with all that is durable."""
-        if self._moving is not None:
-            await asyncio.gather(self._moving, return_exceptions=True)
-        turns = asyncio.Semaphore(HAND_OVERS_MAX)
-
-        async def one(number: int) -> None:
-            async with turns:
-                owned = self.owned.get(number)
-                if owned is None or owned.serving is None:
-                    return
-                successor = await self._successor(number)
-                if successor is not None:
-                    await owned.flush()
-                    await self._give(owned, successor.node)
-                else:
-                    await owned.close()
-
-        await asyncio.gather(*(one(number) for number in self._by_weight()))
 
     # The process ------------------------------------------------------------------------
 

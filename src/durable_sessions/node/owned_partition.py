@@ -114,12 +114,14 @@ class OwnedPartition:
         else:
             self.engine.partition.log_failed(str(error))
 
-    async def flush(self) -> None:
-        """Flush what there is, so that a successor has little to replay."""
+    async def flush(self) -> bool:
+        """Flush what there is, so that a successor has little to replay; say whether that was possible."""
         try:
             await self.engine.flusher.flush_all()
         except DurableSessionsError as error:
             logger.warning("flush_before_hand_over_failed", reason=str(error))
+            return False
+        return True
 
     async def tidy(self) -> None:
         """Trim a log that has grown by nothing but proofs."""
