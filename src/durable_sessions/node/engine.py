@@ -153,20 +153,8 @@ class Engine:
     async def _open_parts(self, quotas: Quotas) -> None:
         """Put together what stands on the partition; only ``_start`` lets it work."""
         settings, limits, clock = self._settings, self._limits, self._clock
-        artifacts = Artifacts(
-            self.archive.bucket, self.partition.tip, quotas, clock, limits.artifact_grace_seconds
-        )
+        artifacts = await self._open_artifacts(quotas)
         artifact_owner = ArtifactOwner(artifacts, self._neighbours)
-        self.artifact_names = ArtifactNames(self._directory / ARTIFACT_NAMES_NAME, self.archive)
-        self.artifact_sweep = ArtifactSweep(
-            artifacts,
-            self._named_artifacts,
-            self._neighbours,
-            limits,
-            is_held=Retention(settings.retention).holds_all("sessions/"),
-        )
-        if quotas.bytes_bounded:
-            await artifacts.count(lambda workspace: self._neighbours.is_home(workspace, ARTIFACTS))
         self._usage = UsageExchange(quotas, self._neighbours, limits)
         self._has_quotas = quotas.bounded
         self.flusher = Flusher(self.partition, clock, limits, settings.flush_seconds)
@@ -230,6 +218,22 @@ class Engine:
         documentation = await asyncio.to_thread(Documentation, limits, settings.public_url, web_page)
         self._api = Api(foundation, documentation)
         self.app = self._api.app
+
+    async def _open_artifacts(self, quotas: Quotas) -> Artifacts:
+        """Return the artifacts, counted if a quota bounds them, and set up what removes unnamed ones."""
+        grace_seconds = self._limits.artifact_grace_seconds
+        artifacts = Artifacts(self.archive.bucket, self.partition.tip, quotas, self._clock, grace_seconds)
+        self.artifact_names = ArtifactNames(self._directory / ARTIFACT_NAMES_NAME, self.archive)
+        self.artifact_sweep = ArtifactSweep(
+            artifacts,
+            self._named_artifacts,
+            self._neighbours,
+            self._limits,
+            is_held=Retention(self._settings.retention).holds_all("sessions/"),
+        )
+        if quotas.bytes_bounded:
+            await artifacts.count(lambda workspace: self._neighbours.is_home(workspace, ARTIFACTS))
+        return artifacts
 
     async def _named_artifacts(self, workspace: str, digests: Collection[str]) -> set[str]:
         """Return which artifacts this partition names: whatever was decided before it was asked counts."""

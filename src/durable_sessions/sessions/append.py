@@ -302,12 +302,7 @@ class _Added(NamedTuple):
 
 
 def _place(
-    state: State,
-    stream: StreamRecord,
-    batch: Batch,
-    now_ms: int,
-    ids: Ids,
-    governor: Governor | None,
+    state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: Ids, governor: Governor | None
 ) -> _Added:
     added = _Added([], [], [], [], [], Repeats(), [], [])
     tag = event_ids.tag(stream)
@@ -343,24 +338,15 @@ def _place(
             given[draft.id] = KnownEvent(position, draft.digest)
             added.names.append(Name(event_ids.id_name(draft.id), position, 1, draft.digest))
         event = draft.id or event_ids.event_id(tag, position, suffix)
-        body, outcome, members = draft.body, None, ""
-        if draft.type == DEFINES:
-            outcome, members = _outcome(draft, ids)
-            body = b'{"outcome_id":%b,%b' % (msgspec.json.encode(outcome), draft.rest)
+        body, outcome, members = _with_outcome(draft, ids)
         if governor is not None:
-            governor.take(
-                SentEvent(draft.type, body, draft.strict, draft.imported),
-                event,
-                position,
-                index,
-                knows,
-            )
+            sent = SentEvent(draft.type, body, draft.strict, draft.imported)
+            governor.take(sent, event, position, index, knows)
         front = f'"id":"{event}",{mark}"offset":"{offsets.encode(position)}",{back}'
         if index in batch.lives:
             front += f'"ref_incarnations":{msgspec.json.encode(batch.lives[index]).decode()},'
         mark = ""
-        front += members
-        piece = draft.stored(front) + b","
+        piece = draft.stored(front + members) + b","
         added.pieces.append(piece)
         added.lengths.append(len(piece))
         added.events.append(piece[:-1])
@@ -381,6 +367,14 @@ def _place(
     if batch.key is not None and added.lengths:
         added.names.append(Name(event_ids.key_name(batch.key), stream.tail, len(added.lengths), batch.check))
     return added
+
+
+def _with_outcome(draft: Draft, ids: Ids) -> tuple[bytes, str | None, str]:
+    """Return an event as rules read it, the outcome that it defines, and the members that say so."""
+    if draft.type != DEFINES:
+        return draft.body, None, ""
+    outcome, members = _outcome(draft, ids)
+    return b'{"outcome_id":%b,%b' % (msgspec.json.encode(outcome), draft.rest), outcome, members
 
 
 def _drop_at_once(stream: StreamRecord, added: _Added, *, are_all: bool) -> None:

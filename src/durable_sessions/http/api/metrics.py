@@ -87,31 +87,8 @@ class Metrics(Collector):
             "streams_expired", "Streams removed because their time was over.", counts.streams_expired
         )
         yield _counter("records_erased", "Records erased: events redacted or dropped.", counts.records_erased)
-        yield _counter("artifacts_removed", "Artifacts removed that nothing named.", self._artifacts.removed)
-        yield _counter(
-            "artifact_sweeps",
-            "Looks for artifacts that nothing names, finished ones.",
-            self._artifacts.sweeps,
-        )
-        yield _counter(
-            "artifact_sweep_failures",
-            "Looks for artifacts that nothing names that failed, so that nothing more was removed.",
-            self._artifacts.failures,
-        )
-        yield _counter(
-            "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
-        )
-        yield _counter("log_syncs", "Syncs of the log.", self._log.syncs)
-        yield _counter(
-            "log_trim_failures",
-            "Files of the log that could not be removed after their flush; it is tried again.",
-            self._log.trim_failures,
-        )
-        yield _histogram(
-            "commit_seconds", "Time from the start of a batch's write to its durability.", counts.sync_seconds
-        )
-        yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
-        yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
+        yield from self._artifact_metrics()
+        yield from self._log_metrics(counts)
         yield _gauge("streams", "Streams that exist, those kept only for forks included.", counts.streams)
         yield _gauge("memory_tier_bytes", "Memory taken by recent records.", counts.memory_bytes)
         yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", counts.pending_bytes)
@@ -164,6 +141,37 @@ class Metrics(Collector):
         yield _gauge("keys_proof_age_seconds", age, self._health.keys_proof_age_seconds())
         if self._health.server is not None:
             yield from _http(self._health.server)
+
+    def _artifact_metrics(self) -> Iterable[Metric]:
+        yield _counter("artifacts_removed", "Artifacts removed that nothing named.", self._artifacts.removed)
+        yield _counter(
+            "artifact_sweeps",
+            "Looks for artifacts that nothing names, finished ones.",
+            self._artifacts.sweeps,
+        )
+        yield _counter(
+            "artifact_sweep_failures",
+            "Looks for artifacts that nothing names that failed, so that nothing more was removed.",
+            self._artifacts.failures,
+        )
+
+    def _log_metrics(self, partition: PartitionCounts) -> Iterable[Metric]:
+        yield _counter(
+            "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
+        )
+        yield _counter("log_syncs", "Syncs of the log.", self._log.syncs)
+        yield _counter(
+            "log_trim_failures",
+            "Files of the log that could not be removed after their flush; it is tried again.",
+            self._log.trim_failures,
+        )
+        yield _histogram(
+            "commit_seconds",
+            "Time from the start of a batch's write to its durability.",
+            partition.sync_seconds,
+        )
+        yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
+        yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
 
     def _bucket_metrics(self, partition: PartitionCounts) -> Iterable[Metric]:
         bucket = self._bucket.counts()
