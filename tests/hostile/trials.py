@@ -354,5 +354,6 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "ready": _get("/readyz"),
     "metrics": _get("/metrics"),
     "flush": _post("/v1/admin/flush"),
+    "getStatus": _get("/v1/admin/status"),
     "reindex": _post("/v1/admin/reindex"),
 }

@@ -15,6 +15,10 @@ class SignInIndex:
         for key in keys:
             self.add(key)
 
+    def __len__(self) -> int:
+        """Return how many sign-ins there are."""
+        return len(self._all)
+
     def add(self, key: LiveKey) -> None:
         """Note a key, if it is a sign-in; the newest comes last."""
         document = key.document

@@ -33,6 +33,7 @@ from durable_sessions.http.api.otlp import OtlpFace
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.server_status import StatusReport
 from durable_sessions.http.api.sessions.approvals import Approvals
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
@@ -96,6 +97,7 @@ class Foundation:
     """The parts of an engine that its API uses."""
 
     process: ProcessParts
+    partition_name: str
     health: EngineHealth
     log: MeasuredLog
     partition: Streams
@@ -276,6 +278,16 @@ class Api:
             self._process.supervisor,
             self._process.health,
             base.health,
+            StatusReport(
+                base.partition_name,
+                base.partition,
+                base.log,
+                base.bucket,
+                base.feed,
+                access.keys,
+                self._process.health,
+                self._process.clock,
+            ),
         )
 
     def _streams_face(self) -> StreamsFace:

@@ -220,7 +220,7 @@ class ClusterNode:
             ids,
             REAL_DISK,
             Supervisor(clock, limits),
-            Health(),
+            Health(settings.node_name or settings.link, clock.now_ms()),
             keys,
             FirstKey(settings.data, token),
             Entrance(),

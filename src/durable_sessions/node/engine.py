@@ -194,6 +194,7 @@ class Engine:
             self._tails.manager = self._subscriptions
         foundation = Foundation(
             process=self._process,
+            partition_name=self.partition_id.digits,
             health=self._health,
             log=self.log,
             partition=self.partition,

@@ -7,11 +7,13 @@ import msgspec
 
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError, LinkDownError, OutcomeUnknownError
-from durable_sessions.http.api.internal import FLUSH, REINDEX
+from durable_sessions.http.api.internal import FLUSH, REINDEX, STATUS
+from durable_sessions.http.api.server_status import STATUSES, StatusPart, merged_status
 from durable_sessions.http.api.sessions.live_list import LiveLists
 from durable_sessions.http.api.sessions.merged_approvals import MergedApprovals
 from durable_sessions.http.api.sessions.merged_listing import MergedListing
 from durable_sessions.http.api.sessions.merged_live_list import MergedChanges
+from durable_sessions.http.api.sessions.merged_rows import part_request
 from durable_sessions.http.api.sessions.merged_search import MergedSearch
 from durable_sessions.http.api.sessions.usages import MergedUsages
 from durable_sessions.http.bodies.operations import (
@@ -29,7 +31,6 @@ from durable_sessions.node.router import Every, Operation
 from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import PartitionId
 
-_STATUSES = ("ready", "degraded", "not ready")
 _SEARCH_STATES = ("ready", "building", "paused", "failing")
 _UNAVAILABLE = LinkDownError.code.encode()
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
@@ -57,6 +58,7 @@ class MergedOperations:
             (b"GET", b"/v1/usage"): MergedUsages(self._ask_one, range(own.of), limits),
             (b"GET", b"/readyz"): self._ready,
             (b"GET", b"/metrics"): self._metrics,
+            (b"GET", b"/v1/admin/status"): self._status,
             (b"POST", b"/v1/admin/flush"): self._flush,
             (b"POST", b"/v1/admin/reindex"): self._reindex,
         }
@@ -78,11 +80,23 @@ class MergedOperations:
     async def _ready(self, request: Request) -> Answer:
         answers = await self._ask(request)
         said = {partition.digits: _readiness(answer) for partition, answer in answers.items()}
-        worst = max(said.values(), key=lambda one: _STATUSES.index(one.status))
+        worst = max(said.values(), key=lambda one: STATUSES.index(one.status))
         search = _searches([one.search for one in said.values()])
         whole = msgspec.structs.replace(worst, search=search, partitions=said)
         status = max(answer.status for answer in answers.values())
         return Response(status, next(iter(answers.values())).headers, msgspec.json.encode(whole))
+
+    async def _status(self, request: Request) -> Answer:
+        """Tell of all partitions; those that do not answer are named."""
+        app, caller = self._partitions.app, request.caller
+        assert isinstance(caller, Caller), "what is below /v1 was authenticated"
+        try:
+            app.operations.require_operator(caller)
+        except DurableSessionsError as error:
+            return app.refuse(request, error)
+        answers = await self._ask(part_request(request, STATUS, b""))
+        parts = {at.digits: _told(said) for at, said in answers.items()}
+        return Response(200, _JSON, merged_status(parts, app.operations.key_counts()))
 
     async def _flush(self, request: Request) -> Answer:
         # Recorded here, once for the server: the internal operations of the partitions record nothing.
@@ -148,6 +162,16 @@ def _readiness(answer: Response) -> Readiness:
         return msgspec.json.decode(answer.body, type=Readiness)
     except msgspec.MsgspecError:
         return Readiness("not ready", SearchReadiness("failing"), reason="its process cannot be reached")
+
+
+def _told(answer: Response) -> StatusPart | str:
+    """Return what a partition tells of itself, or why it does not."""
+    try:
+        if answer.status == 200:
+            return msgspec.msgpack.decode(answer.body, type=StatusPart)
+        return str(msgspec.json.decode(answer.body)["error"]["message"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return f"It has answered {answer.status}."
 
 
 def _refusal(answers: Mapping[PartitionId, Response]) -> Response | None:

@@ -115,7 +115,7 @@ class Node:
             ids,
             disk,
             Supervisor(clock, limits),
-            Health(),
+            Health(str(worker.number), clock.now_ms()),
             keys,
             FirstKey(settings.data, token),
             Entrance(),

@@ -47,6 +47,7 @@ OTHERS = {
     "listSessions": RequestTarget.EVERY,
     "ready": RequestTarget.EVERY,
     "metrics": RequestTarget.EVERY,
+    "getStatus": RequestTarget.EVERY,
     "flush": RequestTarget.EVERY,
     "reindex": RequestTarget.EVERY,
 }

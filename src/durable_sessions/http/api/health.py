@@ -10,10 +10,14 @@ from durable_sessions.http.carrier.server import HttpServer
 class Health:
     """State of the process for ``/readyz`` and ``/metrics``.
 
-    ``low_space`` says that the disk is almost full. ``forwarded`` counts requests passed on to other workers.
-    ``keys_proof_age_seconds`` is how long ago the keys were confirmed; None if they are this process's own.
+    ``name`` tells the process from others of the server, which began at ``started_ms``. ``low_space``
+    says that the disk is almost full. ``forwarded`` counts requests passed on to other workers.
+    ``keys_proof_age_seconds`` is how long ago the keys were confirmed; None if they are this process's
+    own.
     """
 
+    name: str = "0"
+    started_ms: int = 0
     server: HttpServer | None = None
     disk_free_bytes: int | None = None
     disk_low_bytes: int | None = None

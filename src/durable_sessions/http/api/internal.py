@@ -35,7 +35,7 @@ from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.store import Sessions
 
 ROOT = b"/internal/"
-FLUSH, REINDEX = ROOT + b"flush", ROOT + b"reindex"
+FLUSH, REINDEX, STATUS = ROOT + b"flush", ROOT + b"reindex", ROOT + b"status"
 InternalHandler = Callable[[Request, Caller], Awaitable[object]]
 """Answers an internal request with what is encoded for the asker."""
 _FIELDS: list[Header] = [(b"Content-Type", b"application/msgpack")]
@@ -72,6 +72,7 @@ class InternalFace:
             KNOWN_EVENTS: self._known_events,
             FLUSH: self._flush,
             REINDEX: self._reindex,
+            STATUS: self._status,
             **PlacementOperations(sessions.streams).handlers,
             **more,
         }
@@ -95,6 +96,9 @@ class InternalFace:
 
     async def _reindex(self, request: Request, caller: Caller) -> None:
         self._operations.reindex()
+
+    async def _status(self, request: Request, caller: Caller) -> object:
+        return self._operations.status()
 
     async def _known_events(self, request: Request, caller: Caller) -> object:
         return await foreign_events.answer(self._sessions, request, caller)

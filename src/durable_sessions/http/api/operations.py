@@ -16,11 +16,13 @@ from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.api.route_table import Handler, Match, Resource, unknown_route
+from durable_sessions.http.api.server_status import StatusPart, StatusReport, merged_status
 from durable_sessions.http.bodies.operations import (
     Alive,
     FailingListener,
     FailingTask,
     FlushResult,
+    KeyCounts,
     LowSpace,
     PartitionFlush,
     Readiness,
@@ -52,7 +54,9 @@ class Operations:
         supervisor: TaskSupervisor,
         health: Health,
         engine_health: EngineHealth,
+        report: StatusReport,
     ) -> None:
+        self._report = report
         self._supervisor = supervisor
         self._health = health
         self._engine_health = engine_health
@@ -107,6 +111,11 @@ class Operations:
             )
 
     def _ready(self, *, detailed: bool) -> Response:
+        said = self.readiness(detailed=detailed)
+        return Response(503 if said.status == "not ready" else 200, _JSON, msgspec.json.encode(said))
+
+    def readiness(self, *, detailed: bool) -> Readiness:
+        """Return whether this partition takes work, and what hinders it."""
         said = Readiness("ready", self.searchable(detailed=detailed))
         tasks = self._supervisor.failures()
         if tasks:
@@ -129,13 +138,13 @@ class Operations:
         # send the appends, which still work, nowhere.
         reason = "shutting down" if self.draining else self._streams.refusal
         if reason is None:
-            return Response(200, _JSON, msgspec.json.encode(said))
+            return said
         said.status = "not ready"
         if detailed:
             said.reason = reason
         if detailed and self._engine_health.reopening_failure is not None:
             said.reopening = Reopening(self._engine_health.reopening_failure)
-        return Response(503, _JSON, msgspec.json.encode(said))
+        return said
 
     def searchable(self, *, detailed: bool) -> SearchReadiness:
         """Return the progress of search, which never makes the server unready."""
@@ -152,12 +161,32 @@ class Operations:
         """Admit an admin of the whole server; the attempt is audited in any case."""
         request_id = request.id.decode()
         try:
-            caller.require(Role.ADMIN)
-            self._require_home(caller)
+            self.require_operator(caller)
         except ForbiddenError as error:
             self._audit.refused(caller, act, error, request_id)
             raise
         await self._audit.record(Act(f"{act}.requested", caller, caller.workspace, request_id))
+
+    def require_operator(self, caller: Caller) -> None:
+        """Refuse callers other than admins of the whole server."""
+        caller.require(Role.ADMIN)
+        self._require_home(caller)
+
+    def _status(self, request: Request, caller: Caller) -> Answer:
+        try:
+            self.require_operator(caller)
+        except DurableSessionsError as error:
+            return refusal_at(request.path, error, request.id)
+        part = self.status()
+        return Response(200, _JSON, merged_status({part.partition.partition: part}, self.key_counts()))
+
+    def status(self) -> StatusPart:
+        """Return what this partition tells operators, for somebody who was admitted."""
+        return self._report.part(self.readiness(detailed=True))
+
+    def key_counts(self) -> KeyCounts:
+        """Return how many keys this server has."""
+        return self._report.keys()
 
     async def _reindex(self, request: Request, caller: Caller) -> Answer:
         try:
@@ -187,6 +216,7 @@ class Operations:
         "live": _live,
         "ready": _readiness,
         "metrics": _metered,
+        "getStatus": _status,
         "flush": _flush,
         "reindex": _reindex,
     }

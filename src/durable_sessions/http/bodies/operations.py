@@ -124,3 +124,64 @@ class Reindexing(msgspec.Struct):
     """The search index is being made anew."""
 
     status: Literal["building"]
+
+
+class KeyCounts(msgspec.Struct):
+    """How many keys there are."""
+
+    known: Annotated[Whole, about("Keys, those that have ended included until they are forgotten.")]
+    browsers: Annotated[Whole, about("Browsers that have signed in.")]
+    required: Annotated[bool, about("Whether requests need a key at all.")]
+
+
+class ProcessStatus(msgspec.Struct):
+    """A process of the server: the only one, a worker, or a node of a cluster."""
+
+    name: Annotated[str, about("The name of the node, or the number of the worker.")]
+    version: str
+    uptime_seconds: float
+    connections: Annotated[Whole, about("Open connections of clients.")]
+    disk_free_bytes: Annotated[Whole | None, about("Space left on the disk of the log, as last measured.")]
+    requests: Annotated[dict[str, int], about("Requests answered, by class of their status.")]
+
+
+class PartitionStatus(msgspec.Struct):
+    """A partition: how it is, and how large what it has.
+
+    Sizes are in bytes.
+    """
+
+    partition: str
+    process: str
+    readiness: Readiness
+    streams: Annotated[Whole, about("Streams that exist; sessions are streams, too.")]
+    active_streams: Annotated[Whole, about("Those in memory.")]
+    memory_bytes: Annotated[Whole, about("Recent records in memory.")]
+    log_bytes: Whole
+    log_segments: Whole
+    pending_bytes: Annotated[Whole, about("Accepted, not durable yet.")]
+    unflushed_bytes: Annotated[Whole, about("Durable in the log, not in the bucket yet.")]
+    flushes: Annotated[Whole, about("Flushes to the bucket since the partition was opened.")]
+    bucket_segments: Whole
+    bucket_bytes: Annotated[Whole, about("The event segments in the bucket.")]
+    is_maintenance_failing: Annotated[bool, about("Whether merging and removing in the bucket do not work.")]
+    search_backlog: Annotated[Whole, about("Sessions with events that search was not told of yet.")]
+    waiting_readers: Whole
+
+
+class MissingPartition(msgspec.Struct):
+    """A partition that did not answer."""
+
+    partition: str
+    reason: str
+
+
+class ServerStatus(msgspec.Struct):
+    """The whole server, for those who run it."""
+
+    version: str
+    status: Literal["ready", "degraded", "not ready"]
+    keys: KeyCounts
+    processes: list[ProcessStatus]
+    partitions: list[PartitionStatus]
+    missing: Annotated[list[MissingPartition], about("Partitions that did not answer.")]

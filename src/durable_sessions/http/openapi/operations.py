@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from durable_sessions.http.bodies.operations import Alive, FlushResult, Readiness, Reindexing
+from durable_sessions.http.bodies.operations import Alive, FlushResult, Readiness, Reindexing, ServerStatus
 from durable_sessions.http.openapi.common import PATH_PARAMETERS
 from durable_sessions.http.openapi.error_groups import WRITING_UNMETERED
 from durable_sessions.http.openapi.parts import JSON, TEXT, Answer, Noun, Operation, json_answer
@@ -69,6 +69,16 @@ NOUN = Noun(
             "Metrics for Prometheus. Needs a key of the home workspace.",
             {200: Answer("Metrics in Prometheus' text format.", {TEXT: text()})},
             errors=("permission_error",),
+            head=True,
+        ),
+        Operation(
+            "getStatus: GET /v1/admin/status",
+            "How the server is: its processes and partitions, the log, the bucket, the search index, and how "
+            "many keys there are. Partitions that do not answer are named. Needs an admin's key of the home "
+            "workspace.",
+            {200: json_answer("The status.", ServerStatus)},
+            errors=("permission_error",),
+            role="admin",
             head=True,
         ),
         Operation(
