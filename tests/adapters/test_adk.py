@@ -12,6 +12,7 @@ import pytest
 from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer
 from tests.adapters import upstream
+from tests.adapters.counting import asked
 from tests.support.process import ServerProcess
 
 upstream.needed("google-adk")
@@ -31,7 +32,6 @@ from google.genai import types  # noqa: E402
 from google.genai.types import Content, Part  # noqa: E402
 
 from durable_sessions.adapters import adk  # noqa: E402
-from durable_sessions.adapters._plans import carry_out  # noqa: E402
 from durable_sessions.adapters.adk import DurableSessionService, StaleSessionError  # noqa: E402
 from durable_sessions.adapters.adk_memory import DurableMemoryService  # noqa: E402
 
@@ -379,30 +379,11 @@ async def test_lists_have_the_last_changed_session_last_and_ids_are_stripped(
     await service.aclose()
 
 
-def asked(plan: Any, client: Client) -> tuple[int, Any]:
-    """Carry out a plan, and return how many requests it makes, and its result."""
-    count = 0
-
-    def counted() -> Any:
-        nonlocal count
-        answer = None
-        while True:
-            try:
-                step = plan.send(answer)
-            except StopIteration as done:
-                return done.value
-            count += 1
-            answer = yield step
-
-    result = carry_out(counted(), client)
-    return count, result
-
-
 async def test_a_list_reads_the_state_of_an_app_and_of_each_user_once(
     shared: BackgroundServer, namespace: str, sdk: Client
 ) -> None:
     service = DurableSessionService(url=shared.url, namespace=namespace)
-    assert asked(service._list("app", None), sdk) == (1, [])
+    assert asked(service._list("app", None), sdk).requests == 1
     for number in range(6):
         user = "ann" if number % 2 else "bob"
         state = {"own": number, "app:a": number, "user:u": number}
@@ -411,10 +392,10 @@ async def test_a_list_reads_the_state_of_an_app_and_of_each_user_once(
     cases: list[tuple[str | None, int, list[int]]] = [("ann", 3, [1, 3, 5]), (None, 4, [0, 1, 2, 3, 4, 5])]
     of_user = {"ann": 5, "bob": 4}
     for whose, requests, owns in cases:
-        count, listed = await asyncio.to_thread(asked, service._list("app", whose), sdk)
-        assert count == requests
-        assert sorted(one.state["own"] for one in listed) == owns
-        for one in listed:
+        found = await asyncio.to_thread(asked, service._list("app", whose), sdk)
+        assert found.requests == requests
+        assert sorted(one.state["own"] for one in found.result) == owns
+        for one in found.result:
             assert one.state == {"own": one.state["own"], "user:u": of_user[one.user_id], **of_app}
     await service.aclose()
 

@@ -2,15 +2,20 @@
 
 import asyncio
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -19,12 +24,15 @@ from durable_sessions import Client
 from durable_sessions.adapters.langgraph import CheckpointConflictError, DurableSaver
 from durable_sessions.client.errors import (
     ConflictError,
+    ConnectionFailedError,
     PreconditionFailedError,
     SessionLeaseLostError,
     SessionReplacedError,
 )
 from durable_sessions.testing import BackgroundServer
+from tests.adapters.counting import asked
 from tests.support.process import ServerProcess
+from tests.support.waiting import wait_until
 
 NUMBERS = itertools.count()
 
@@ -362,3 +370,101 @@ def test_deltas_are_collected_along_the_parents(saver: DurableSaver) -> None:
     assert saver.get_delta_channel_history(config=thread("none"), channels=["snap"]) == {
         "snap": {"writes": []}
     }
+
+
+class Recorder:
+    """Stands in for a client: keeps the events of an append instead of sending them."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def session(self, _: str, **__: Any) -> "Recorder":
+        return self
+
+    def append_body(self, body: bytes) -> None:
+        self.events += json.loads(body)["events"]
+
+
+def test_the_newest_of_ten_thousand_checkpoints_is_read_as_that_of_ten(
+    saver: DurableSaver, sdk: Client
+) -> None:
+    costs = []
+    for name, length in (("short", 10), ("long", 10_000)):
+        recorder = Recorder()
+        checkpoint = empty_checkpoint()
+        for number in range(length):
+            checkpoint["id"] = str(uuid6(clock_seq=number))
+            checkpoint["channel_values"] = {"a": number, "kept": "value"}
+            versions = {"a": f"{number:06}", **({} if number else {"kept": "000000"})}
+            checkpoint["channel_versions"] |= versions
+            plan = saver._plans.put(saver.serde, thread(name), checkpoint, {"step": number}, versions)
+            next(plan).call(recorder)
+            plan.close()
+        session = sdk.session(saver._plans._session(name))
+        for first in range(0, len(recorder.events), 900):
+            session.append(recorder.events[first : first + 900])
+        reader = another(saver)
+        found = asked(reader._plans.get_tuple(reader.serde, thread(name)), sdk)
+        assert found.result.checkpoint["channel_values"] == {"a": length - 1, "kept": "value"}
+        costs.append((found.requests, found.items))
+        reader.close()
+    assert costs[0] == costs[1]
+
+
+WRITER = """
+import sys
+from durable_sessions.adapters.langgraph import DurableSaver
+from tests.adapters.test_langgraph import step, thread
+
+url, namespace, name = sys.argv[1:]
+saver = DurableSaver(url=url, namespace=namespace)
+for number in range(40):
+    written = step(saver, thread(), {name: number}, number, by=name)
+    saver.put_writes(written, [(name, number)], f"task-{name}-{number}")
+saver.close()
+"""
+
+
+def test_two_processes_write_one_thread_and_lose_nothing(saver: DurableSaver) -> None:
+    words = (sys.executable, "-c", WRITER, saver._clients.url, saver._namespace)
+    writers = [subprocess.Popen([*words, name]) for name in ("first", "second")]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    listed = list(saver.list(thread()))
+    for name in ("first", "second"):
+        own = [one for one in listed if one.metadata["by"] == name]  # type: ignore[typeddict-item]
+        assert [one.checkpoint["channel_values"] for one in own] == [{name: n} for n in range(39, -1, -1)]
+        assert [one.pending_writes for one in own] == [
+            [(f"task-{name}-{number}", name, number)] for number in range(39, -1, -1)
+        ]
+    assert len(listed) == 80
+
+
+def test_a_server_that_is_killed_in_mid_request_has_what_was_acknowledged_and_no_halves(
+    tmp_path: Path,
+) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        saver = DurableSaver(url=running.url)
+        acknowledged: list[int] = []
+
+        def work() -> None:
+            for number in range(60):
+                with suppress(ConnectionFailedError):
+                    written = step(saver, thread(), {"a": number, "b": [number] * 10_000}, number)
+                    saver.put_writes(written, [("a", number), ("b", number)], "task")
+                    acknowledged.append(number)
+
+        working = Thread(target=work)
+        working.start()
+        wait_until(lambda: len(acknowledged) >= 10)
+        running.kill()
+        running.start()
+        working.join()
+        reader = DurableSaver(url=running.url)
+        found = {one.metadata["step"]: one for one in reader.list(thread())}
+        assert set(acknowledged) <= set(found)
+        for number, one in found.items():
+            assert one.checkpoint["channel_values"] == {"a": number, "b": [number] * 10_000}
+            writes = [("task", "a", number), ("task", "b", number)]
+            assert one.pending_writes == writes or (number not in acknowledged and not one.pending_writes)
+        saver.close()
+        reader.close()
