@@ -23,6 +23,7 @@ from durable_sessions.errors import DurableSessionsError, LogLockedError, Settin
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.nats.wire import NatsWire
 from durable_sessions.node.cluster_logs import ClusterLogs, nats_servers
+from durable_sessions.node.cluster_secrets import ClusterSecrets
 from durable_sessions.node.link_address import link_address
 from durable_sessions.partition_id import PARTITIONS_MAX
 from durable_sessions.rendering.text import plural
@@ -402,7 +403,7 @@ async def _place(
 )
 @_as_json
 def check(settings: Settings, monitoring: str, as_json: bool) -> None:
-    """Check what the cluster rests on: bucket, stream, each NATS server, and TLS between nodes if it is set.
+    """Check what the cluster rests on: bucket, stream, each NATS server, and secret and TLS of links, if set.
 
     Fails if data could be lost, or if nodes could not reach each other.
     """
@@ -427,8 +428,11 @@ def check(settings: Settings, monitoring: str, as_json: bool) -> None:
 
 def _link_problems(settings: Settings) -> list[str]:
     """Say what would keep a node with these settings from its links to the other nodes."""
+    names = ("cluster_secret", "cluster_secret_previous")
     try:
         link_address(settings)
+        if any(getattr(settings, name) or getattr(settings, f"{name}_file") for name in names):
+            ClusterSecrets.open(settings)
     except SettingsError as error:
         return [str(error)]
     return []

@@ -23,6 +23,8 @@ REMOVED_NAME = "removed"
 """Where files are on their way out: nobody looks for them there."""
 _VIEWS = tuple(VIEWS_NAME + suffix for suffix in CATALOG_SUFFIXES)
 _CATALOG = tuple(CATALOG_NAME + suffix for suffix in CATALOG_SUFFIXES)
+_SETTLED_SECONDS = 60.0
+"""After this time a node that has started owns, or follows, what it should, if nothing is wrong."""
 _LOOKS = 8
 """How often this looks within ``delete_within_seconds``; files stay for half of that time."""
 
@@ -50,14 +52,16 @@ class FormerPartitions:
         self._is_followed = is_followed
 
     async def run(self) -> None:
-        """Look from now on, at once for what was left before this process started."""
+        """Look from now on; the first time soon, for what was left before this process started."""
+        pause_seconds = self._within_seconds / _LOOKS
+        await asyncio.sleep(min(_SETTLED_SECONDS, pause_seconds))
         while True:
             try:
                 for number in self._directories:
                     await self.remove(number)
             except OSError as error:
                 logger.warning("former_partition_not_removed", problem=str(error))
-            await asyncio.sleep(self._within_seconds / _LOOKS)
+            await asyncio.sleep(pause_seconds)
 
     async def remove(self, number: int) -> None:
         """Remove the files of a partition that are old enough, if this node does not use them."""

@@ -15,7 +15,6 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = replace(DEFAULT_LIMITS, delete_within_seconds=1000.0)
 PARTITION = PartitionId(1, 2)
 NOW = 1_700_000_000
 SEARCH = ("search/default/segment.store", "search/default/meta.json")
@@ -27,13 +26,14 @@ OTHERS = ("artifact-names.sqlite", "imports-known")
 class Node:
     """A node with files of a partition, which were written some time ago."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, within_seconds: float = 1000.0) -> None:
+        limits = replace(DEFAULT_LIMITS, delete_within_seconds=within_seconds)
         self.directory = PARTITION.directory(data)
         self.clock = ManualClock(NOW * 1000)
         self.owned: set[int] = set()
         self.followed: set[int] = set()
         self.former = FormerPartitions(
-            data, PARTITION.all(), LIMITS, self.clock, self.owned.__contains__, self.followed.__contains__
+            data, PARTITION.all(), limits, self.clock, self.owned.__contains__, self.followed.__contains__
         )
 
     def write(self, *names: str, seconds_ago: float) -> None:
@@ -101,9 +101,14 @@ async def test_what_an_interrupted_removal_left_goes_at_once(node: Node) -> None
     assert await node.remove() == set()
 
 
-async def test_it_looks_as_soon_as_it_runs(node: Node) -> None:
+async def test_it_looks_again_and_again(tmp_path: Path) -> None:
+    node = Node(tmp_path, within_seconds=0.4)
+    node.owned.add(PARTITION.number)
     node.write(*SEARCH, *VIEWS, seconds_ago=10_000)
     running = asyncio.create_task(node.former.run())
+    await asyncio.sleep(0.1)
+    assert node.files() == {*SEARCH, *VIEWS}
+    node.owned.clear()
     await until(lambda: not node.files())
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

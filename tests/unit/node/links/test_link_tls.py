@@ -173,7 +173,7 @@ def test_files_that_are_of_no_use_are_named(
     assert link_address(settings_of(authority, authority)).tls is not None
 
 
-def test_the_check_of_a_cluster_says_what_is_wrong_with_certificates(
+def test_the_check_of_a_cluster_says_what_is_wrong_with_certificates_and_secret(
     authority: Authority, stranger: Authority, tmp_path: Path
 ) -> None:
     bucket = str(tmp_path / "bucket")
@@ -181,10 +181,13 @@ def test_the_check_of_a_cluster_says_what_is_wrong_with_certificates(
     for wanted, status, said in (
         (settings_of(authority, authority), 0, "Bucket and log are as they must be."),
         (settings_of(authority, trusting=stranger), 1, "not one that other nodes accept"),
+        (Settings(cluster_secret_file=str(tmp_path / "none")), 1, "none, which cannot be read"),
+        (Settings(cluster_secret="s" * 31), 1, "cluster_secret has 31"),
+        (Settings(cluster_secret="s" * 32), 0, "Bucket and log are as they must be."),
     ):
         environment = {
             ENVIRONMENT_PREFIX + name.upper(): getattr(wanted, name)
-            for name in ("link_ca", "link_certificate", "link_key")
+            for name in ("link_ca", "link_certificate", "link_key", "cluster_secret", "cluster_secret_file")
         }
         done = CliRunner().invoke(cli, ["cluster", "check", "--bucket", bucket], env=environment)
         assert (done.exit_code, said in done.output) == (status, True), done.output
