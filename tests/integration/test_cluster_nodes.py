@@ -1,9 +1,11 @@
 """Nodes of a cluster in one process, with bucket and log in a directory: how partitions change hands."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from durable_sessions.bucket.store import Bucket
@@ -12,16 +14,17 @@ from durable_sessions.cluster.heartbeat import Timing
 from durable_sessions.cluster.placement import ClusterPlacement, Placements
 from durable_sessions.errors import BucketError
 from durable_sessions.ids import RandomIds
+from durable_sessions.log.shared import boottime
 from durable_sessions.node import cluster_logs, cluster_node, hand_overs
 from durable_sessions.node.cluster_node import ClusterNode
 from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.settings import Settings
 from durable_sessions.tools.cluster.setup import ClusterSetup
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
 
-TIMING = Timing(beat=0.2, suspect=0.8, dead=2.0, proof=1.5)
+TIMING = Timing(beat=0.2, quiet=0.8, suspect=0.8, dead=2.0, proof=1.5)
 """Faster than nodes are on a bucket."""
 SECRET = "of thirty-two characters or more"
 
@@ -182,3 +185,74 @@ async def test_a_node_without_the_bucket_is_to_own_nothing(
         await until(lambda: set(a.assigned.values()) == {a.id, b.id})  # then it makes no difference
     await until(lambda: not (a._no_bucket or b._no_bucket))
     await until(nodes.are_owned)
+
+
+async def told(node: ClusterNode, path: str) -> httpx2.Response:
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as client:
+        return await client.get(f"http://127.0.0.1:{node.server.port}{path}")
+
+
+def figures(metrics: str, name: str) -> dict[str, float]:
+    """Return the values of a metric, by their labels as they are written."""
+    lines = re.findall(rf"^durable_sessions_{name}(?:{{(.*)}})? (\S+)$", metrics, re.MULTILINE)
+    return {labels: float(value) for labels, value in lines}
+
+
+async def test_metrics_and_readiness_say_what_a_node_owns(nodes: Nodes) -> None:
+    a, b = await nodes.start("a"), await nodes.start("b")
+    await until(nodes.are_owned)
+    await until(lambda: all(x.members.owner(n, boottime()) for x in (a, b) for n in x.partitions))
+    for node in (a, b):
+        owned = {one.id.digits: one for one in node.owned.values()}
+        answer = await told(node, "/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (200, "ready"), answer.text
+        owners = answer.json()["owners"]
+        assert set(owners) == {"00", "01", "sys"}
+        for digits, said in owners.items():
+            assert said["node"] == (node.name if digits in owned else ({"a", "b"} - {node.name}).pop())
+            assert said["epoch"] >= 1
+            assert ("proof_age_ms" in said) == ("flushed_through" in said) == (digits in owned)
+        metrics = (await told(node, "/metrics")).text
+        labels = {f'partition="{digits}"' for digits in owned}
+        assert figures(metrics, "partition_owned") == dict.fromkeys(labels, 1.0)
+        assert figures(metrics, "partition_epoch") == {
+            f'partition="{digits}"': float(one.epoch) for digits, one in owned.items()
+        }
+        assert set(figures(metrics, "proof_age_seconds")) == labels
+        published = figures(metrics, "log_publish_seconds_count")
+        assert set(published) == labels
+        assert all(published.values()), "at least its claim"
+        assert figures(metrics, "takeovers_total") == {'reason="planned"': 0.0, 'reason="dead"': len(owned)}
+        for name in ("takeover_seconds", "handover_pause_seconds", "requests_held", "clock_skew_seconds"):
+            assert set(figures(metrics, name)) == {""}
+        assert figures(metrics, "handovers_total") == figures(metrics, "frames_fenced_total") == {"": 0.0}
+    given = len(a.owned)
+    await nodes.stop("a")
+    await until(nodes.are_owned)
+    metrics = (await told(b, "/metrics")).text
+    assert figures(metrics, "takeovers_total") == {'reason="planned"': given, 'reason="dead"': 3 - given}
+
+
+class Unconfirmed:
+    """The proof of keys that nobody confirms."""
+
+    def is_fresh(self) -> bool:
+        return False
+
+    async def renew(self) -> None:
+        pass
+
+
+async def test_a_node_whose_keys_are_not_confirmed_is_not_ready(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await nodes.start("a")
+    await until(nodes.are_owned)
+    assert (await told(node, "/readyz")).status_code == 200
+    with monkeypatch.context() as patched:
+        patched.setattr(node._process.keys, "proof", Unconfirmed())
+        answer = await told(node, "/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
+        assert answer.json()["reason"] == "the keys are not confirmed"
+        assert (await told(node, "/livez")).status_code == 200
+    assert (await told(node, "/readyz")).status_code == 200

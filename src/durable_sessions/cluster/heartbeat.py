@@ -9,11 +9,14 @@ import msgspec
 class Timing:
     """How often nodes tell that they live, and what follows from silence, in seconds.
 
+    ``quiet`` is when the log of an owner is looked at, so that it is known since when it does not grow: the
+    next owner waits from then on. A process that heard nothing until ``suspect`` is cut off or stood still.
     ``proof`` is how long an owner answers from its state after an acknowledged frame; nobody else answers
     before ``wait`` has passed since that frame was seen: longer, for clocks differ in rate.
     """
 
     beat: float
+    quiet: float
     suspect: float
     dead: float
     proof: float
@@ -26,8 +29,8 @@ class Timing:
 
 CLOCK_RATES = 1.1
 """The factor by which the clocks of two machines may run at different speeds."""
-NATS_TIMING = Timing(beat=0.5, suspect=1.2, dead=4.0, proof=3.0)
-BUCKET_TIMING = Timing(beat=3.0, suspect=6.0, dead=12.0, proof=10.0)
+NATS_TIMING = Timing(beat=0.5, quiet=1.2, suspect=2.0, dead=4.0, proof=3.0)
+BUCKET_TIMING = Timing(beat=3.0, quiet=6.0, suspect=6.0, dead=12.0, proof=10.0)
 """Slower, for every heartbeat is a PUT and every look a LIST."""
 
 

@@ -100,10 +100,10 @@ class ClusterMembers:
                 found.append(PartitionMember(one.beat, said))
         return found
 
-    def is_suspect(self, node: str, now: float) -> bool:
-        """Say whether a node has been silent for so long that it may be dead."""
+    def is_quiet(self, node: str, now: float) -> bool:
+        """Say whether a node has been silent for so long that its logs are looked at."""
         heard = self._heard.get(node)
-        return heard is None or now - heard.at >= self._timing.suspect
+        return heard is None or now - heard.at >= self._timing.quiet
 
     def skew_seconds(self, node: str, now: float) -> float:
         """Return how far the wall clock of a node is from the median of all."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from durable_sessions.durations import Durations
 from durable_sessions.errors import (
     FrameDamagedError,
     LogError,
@@ -45,6 +46,9 @@ PAUSE_SECONDS = 0.02
 """How long to wait before a slot, or a replica that lags, is looked at again."""
 CLAIM_PAUSES_SECONDS = (0.02, 0.04, 0.08)
 """How long to wait before each further try of a claim that a frame of the last owner was faster than."""
+
+
+PUBLISH_SECONDS_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 
 def always() -> bool:
@@ -85,6 +89,8 @@ class SharedLog:
         self.partition = partition
         self.proven_until = 0.0
         self.bytes_written = self.syncs = self.resolved = 0
+        self.publish_seconds = Durations(PUBLISH_SECONDS_BOUNDS)
+        """How long frames took from their first send until they were acknowledged."""
         self.trim_failure: str | None = None
         self.trim_failures = 0
         self._heard = heard
@@ -264,6 +270,7 @@ class SharedLog:
         # From the first send, not from the answer: a successor waits from when it saw the frame, and the
         # frame may have been there long before its answer came.
         self.proven_until = sent + self.proof_seconds
+        self.publish_seconds.add(self._now() - sent)
         self.syncs += 1
         self.bytes_written += len(frame)
         return position

@@ -357,6 +357,12 @@ class ClusterNode:
         self._last_front = front or self._last_front
         return front
 
+    async def keys_proven(self) -> bool:
+        """Say whether this node knows the keys as they are now, so that it can admit anybody."""
+        keys = self._process.keys
+        await keys.renew_proof()
+        return not keys.is_unproven
+
     @property
     def app(self) -> Application:
         """The application of a partition of this node, for requests that any can answer."""
@@ -518,7 +524,7 @@ class ClusterNode:
         silent = []
         for number, partition in self.partitions.items():
             owner = self.members.owner(number, now)
-            is_silent = owner is None or self.members.is_suspect(owner.beat.node, now)
+            is_silent = owner is None or self.members.is_quiet(owner.beat.node, now)
             if is_silent and number not in self.owned and number not in self._taking:
                 silent.append(partition)
         await asyncio.gather(*(self._look_at_tail(partition) for partition in silent))

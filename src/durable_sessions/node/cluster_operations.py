@@ -74,15 +74,18 @@ class ClusterOperations:
         """Say whether this node can take requests: its own partitions need not work for that."""
         node = self._node
         front = node.front
+        unproven = not await node.keys_proven()
         can_route = front is not None or node.owner(ENTRANCE) is not None
         known = front is not None and front.operations.is_known(request)
         said = Readiness("ready", SearchReadiness("ready"))
         if front is not None:
             searches = [one.engine.app.operations.searchable(detailed=known) for one in self._serving()]
             said.search = next((one for one in searches if one.state != "ready"), said.search)
-        if node.draining or not can_route:
+        if node.draining or unproven or not can_route:
             said.status = "not ready"
             said.reason = node.problem or "no node owns a partition"
+            if unproven:
+                said.reason = "the keys are not confirmed"
             if node.draining:
                 said.reason = "this node is stopping"
         elif node.problem:
@@ -129,7 +132,13 @@ class ClusterOperations:
         figures.held = node.asked.held
         figures.clock_skew_seconds = node.members.skew_seconds(node.id, boottime())
         figures.owned = [
-            PartitionFigures(one.id.digits, one.epoch, one.proof_age_seconds, one.log.resolved)
+            PartitionFigures(
+                one.id.digits,
+                one.epoch,
+                one.proof_age_seconds,
+                one.log.resolved,
+                one.log.publish_seconds,
+            )
             for one in self._serving()
         ]
         figures.shadow_lag = {}

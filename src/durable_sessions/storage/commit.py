@@ -1,12 +1,12 @@
 """Group commit: one batch is being synced while the next is formed."""
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import structlog
 
+from durable_sessions.durations import Durations
 from durable_sessions.errors import (
     DurableSessionsError,
     LogError,
@@ -30,19 +30,6 @@ Publish = Callable[[int, "list[Entry[object]]"], None]
 
 
 SYNC_SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
-
-
-class Durations:
-    """How long batches took to become durable: counts per bound, and their sum."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(SYNC_SECONDS_BOUNDS) + 1)
-        self.sum_seconds = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one batch."""
-        self.counts[bisect_left(SYNC_SECONDS_BOUNDS, seconds)] += 1
-        self.sum_seconds += seconds
 
 
 class Entry(Generic[T]):
@@ -136,7 +123,7 @@ class Committer:
         self.stopped: DurableSessionsError | None = None
         self.failed = asyncio.Event()
         self.pending_bytes = 0
-        self.durations = Durations()
+        self.durations = Durations(SYNC_SECONDS_BOUNDS)
         self._task = self._loop.create_task(self._guarded_run(), name="committer")
 
     @property

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-QUICK = Timing(beat=0.005, suspect=0.05, dead=60.0, proof=45.0)
+QUICK = Timing(beat=0.005, quiet=0.05, suspect=0.05, dead=60.0, proof=45.0)
 OWNER = NodeHeartbeat("b", "b", "", number=7, partitions=(PartitionBeat(3, owns=True, epoch=12),))
 
 

@@ -48,7 +48,9 @@ class Logs:
     bucket: Bucket
     channel: Channel
     wire: object = None
-    timing: Timing = field(default_factory=lambda: Timing(beat=0.001, suspect=5.0, dead=60.0, proof=3.0))
+    timing: Timing = field(
+        default_factory=lambda: Timing(beat=0.001, quiet=5.0, suspect=5.0, dead=60.0, proof=3.0)
+    )
     description: ClusterDescription = field(
         default_factory=lambda: ClusterDescription(name="blue", log="bucket", lineage="log_1")
     )

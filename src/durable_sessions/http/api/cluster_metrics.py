@@ -4,19 +4,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from durable_sessions.durations import Durations, buckets
 
 _PREFIX = "durable_sessions_"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFigures:
-    """A partition that a node owns: its claim, and how long ago it was proven."""
+    """A partition that a node owns: its claim, how long ago it was proven, and what its log has done."""
 
     partition: str
     epoch: int
     proof_age_seconds: float
     frames_resolved: int
+    publish_seconds: Durations
 
 
 @dataclass(slots=True)
@@ -56,6 +59,15 @@ def cluster_metrics(figures: ClusterFigures) -> Iterable[Metric]:
     for one in figures.owned:
         resolved.add_metric([one.partition], one.frames_resolved)
     yield resolved
+    published = HistogramMetricFamily(
+        _PREFIX + "log_publish_seconds",
+        "Time from the first send of a frame of the log until it was acknowledged.",
+        labels=["partition"],
+    )
+    for one in figures.owned:
+        found = list(buckets(one.publish_seconds.bounds, one.publish_seconds.counts))
+        published.add_metric([one.partition], found, one.publish_seconds.sum_seconds)
+    yield published
     takeovers = CounterMetricFamily(
         _PREFIX + "takeovers", "Partitions taken over, planned or after a death.", labels=["reason"]
     )

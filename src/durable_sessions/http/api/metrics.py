@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from durable_sessions.durations import buckets
 from durable_sessions.http.api.artifact_sweep import ArtifactSweep
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.followers import Followers
@@ -250,9 +251,5 @@ def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:
 
 
 def _histogram(name: str, text: str, durations: SyncSeconds) -> HistogramMetricFamily:
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
-        total += count
-        buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
-    return HistogramMetricFamily(f"{_PREFIX}{name}", text, buckets, durations.sum_seconds)
+    found = list(buckets(durations.bounds, durations.counts))
+    return HistogramMetricFamily(f"{_PREFIX}{name}", text, found, durations.sum_seconds)
