@@ -956,6 +956,12 @@ class WorkLostError(DurableSessionsError):
     code = "work_lost"
 
 
+class HeartbeatPreconditionFailedError(DurableSessionsError):
+    """The claim of epoch {epoch} was renewed at {last}, and this request names another renewal as the last: somebody else works under the same claim. Stop, and wake the session or poll again."""  # noqa: E501
+
+    code = "heartbeat_precondition_failed"
+
+
 class WorkStoppedError(DurableSessionsError):
     """{work} was stopped: its session is not routed to the environment any more."""
 

@@ -120,6 +120,15 @@ async def test_a_work_goes_through_all_its_states(queue: Queue) -> None:
     assert (beat.state, beat.lease_extended, beat.ttl_seconds) == ("active", True, 90)
     again = await queue.work.heartbeat(claimed.id, **place, expected_last_heartbeat=beat.last_heartbeat)
     assert again.last_heartbeat >= beat.last_heartbeat
+    for stale in ("NO_HEARTBEAT", beat.last_heartbeat):  # a second worker with the same claim
+        with pytest.raises(APIStatusError) as refused:
+            await queue.work.heartbeat(claimed.id, **place, expected_last_heartbeat=stale)
+        assert refused.value.status_code == 412
+        assert (
+            refused.value.response.json()["error"]["details"]["error_code"] == "heartbeat_precondition_failed"
+        )
+    again = await queue.work.heartbeat(claimed.id, **place, expected_last_heartbeat=again.last_heartbeat)
+    again = await queue.work.heartbeat(claimed.id, **place)
     changed = await queue.work.update(claimed.id, **place, metadata={"rack": "7"})
     assert changed.metadata == {"rack": "7"}
     stats = await queue.work.stats(queue.environment)

@@ -249,6 +249,7 @@ async def test_a_live_lease_of_another_is_respected_and_can_be_forced(api: httpx
     assert (await wake(api, JUDGE, force=True)).json()["epoch"] == 2
     assert code(await api.post("/sessions/s/renew", json={"epoch": 1}, headers=CODER)) == "lease_lost"
     assert (await api.post("/sessions/s/renew", json={"epoch": 2}, headers=JUDGE)).json()["epoch"] == 2
+    await renewals_are_compared(api)
 
 
 async def test_routes_name_who_is_next_and_what_must_pass(api: httpx2.AsyncClient) -> None:
@@ -488,3 +489,21 @@ async def test_a_handoff_is_bounded(tmp_path: Path) -> None:
         assert "19 units" in files["progress.txt"]
         assert not files["progress.txt"].splitlines()[0].endswith((": 0 units", ": 1 unit"))
         assert len(files["progress.txt"]) < 6_000
+
+
+async def renewals_are_compared(api: httpx2.AsyncClient) -> None:
+    """Of two workers under one claim, only the one that knows the last renewal goes on."""
+
+    async def renewed(**more: Any) -> httpx2.Response:
+        return await api.post("/sessions/s/renew", json={"epoch": 2, **more}, headers=JUDGE)
+
+    last = (await renewed()).json()["renewed_at"]
+    for stale in (None, "2026-01-01T00:00:00.000Z"):
+        refused = await renewed(last=stale)
+        assert (refused.status_code, code(refused)) == (412, "heartbeat_precondition_failed")
+    for _ in range(3):
+        following = (await renewed(last=last)).json()["renewed_at"]
+        assert following > last
+        assert code(await renewed(last=last)) == "heartbeat_precondition_failed"
+        last = following
+    assert (await renewed(last=7)).status_code == 400

@@ -102,6 +102,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "session_replaced": 410,
     "precondition_failed": 412,
     "work_lost": 412,
+    "heartbeat_precondition_failed": 412,
     "body_too_large": 413,
     "event_too_large": 413,
     "session_too_large": 413,

@@ -16,6 +16,7 @@ class LeaseTimes:
         self._started_ms = started_ms
         self._most = most
         self._renewed: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._beats: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     def renew(self, stream: int, epoch: int, now_ms: int) -> None:
         """Note that the holder of a lease is alive."""
@@ -23,6 +24,21 @@ class LeaseTimes:
         self._renewed.move_to_end((stream, epoch))
         if len(self._renewed) > self._most:
             self._renewed.popitem(last=False)
+
+    def beat_ms(self, stream: int, epoch: int) -> int | None:
+        """Return when a lease was renewed by a request for nothing else; None if it was not, or not since
+        the start.
+        """
+        return self._beats.get((stream, epoch))
+
+    def beat(self, stream: int, epoch: int, now_ms: int) -> int:
+        """Renew a lease by a request for nothing else; return its time, which no other beat of it has."""
+        at_ms = max(now_ms, self._beats.pop((stream, epoch), -1) + 1)
+        self._beats[stream, epoch] = at_ms
+        if len(self._beats) > self._most:
+            self._beats.popitem(last=False)
+        self.renew(stream, epoch, at_ms)
+        return at_ms
 
     def renewed_ms(self, stream: int, lease: Lease) -> int:
         """Return since when the time of a lease runs."""

@@ -6,6 +6,7 @@ from collections import deque
 import msgspec
 
 from durable_sessions.clock import Clock
+from durable_sessions.errors import HeartbeatPreconditionFailedError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import record, wake
@@ -25,6 +26,7 @@ from durable_sessions.sessions.wake import Once
 from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
+from durable_sessions.times import rfc3339
 
 _CHECKPOINT = "ds.checkpoint"
 
@@ -49,11 +51,25 @@ class Works:
             lambda tip, now: wake.wake(tip, key, request, self.times, now, self._limits, self._ids), (key,)
         )
 
-    def renew(self, durable: StreamView, epoch: int, principal: str) -> int:
-        """Renew a lease; return when it expires now."""
+    def renew(
+        self,
+        durable: StreamView,
+        epoch: int,
+        principal: str,
+        last: str | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> tuple[int, int]:
+        """Renew a lease; return when that was, and when it expires now.
+
+        ``last`` is the last renewal that the worker knows of, None for none. If there was another one,
+        somebody else works under the same claim. After a start of the server any is right: nobody remembers.
+        """
         lease = wake.held(Control(durable.attributes, self._limits), epoch, principal)
-        self.times.renew(durable.stream.id, epoch, self._clock.now_ms())
-        return self.times.expires_ms(durable.stream.id, lease)
+        stream = durable.stream.id
+        known_ms = self.times.beat_ms(stream, epoch)
+        if last is not msgspec.UNSET and known_ms is not None and last != rfc3339(known_ms):
+            raise HeartbeatPreconditionFailedError(epoch=epoch, last=rfc3339(known_ms))
+        renewed_ms = self.times.beat(stream, epoch, self._clock.now_ms())
+        return renewed_ms, self.times.expires_ms(stream, lease)
 
     def release(
         self,

@@ -38,7 +38,13 @@ from durable_sessions.http.bodies.environment_work import (
     WorkUpdateBody,
 )
 from durable_sessions.http.carrier.message import Answer, Request, Response
-from durable_sessions.http.openapi.environment_work import BLOCK_MS, LIMIT, RECLAIM_MS, WORKER_ID
+from durable_sessions.http.openapi.environment_work import (
+    BLOCK_MS,
+    EXPECTED_HEARTBEAT,
+    LIMIT,
+    RECLAIM_MS,
+    WORKER_ID,
+)
 from durable_sessions.http.openapi.request_headers import IF_MATCH, SESSION_EPOCH
 from durable_sessions.limits import Limits
 from durable_sessions.times import parse_rfc3339, rfc3339
@@ -59,6 +65,7 @@ _BODIES: dict[str, tuple[Any, Expected]] = {
     "stopWork": (WorkStopBody, Expected("A stop of work", InvalidRequestError, "Send {} or nothing.")),
 }
 _EVERYBODY = "*"
+_NO_HEARTBEAT = "NO_HEARTBEAT"
 
 
 class _RefusedError(Exception):
@@ -316,13 +323,16 @@ class EnvironmentWork:
         if not _is_routed(session, work):
             return WorkHeartbeat(now, False, "stopped", seconds)
         self._require_claim(session, work)
+        beat: dict[str, Any] = {"epoch": work.epoch}
+        if (expected := Parameters(asker.request).text(EXPECTED_HEARTBEAT.name)) is not None:
+            beat["last"] = None if expected == _NO_HEARTBEAT else expected
         try:
-            await asker.ask(b"POST", _path(work.session) + "/renew", {"epoch": work.epoch})
+            renewed = await asker.ask(b"POST", _path(work.session) + "/renew", beat)
         except _RefusedError as refused:
             if refused.answer.status == 403:
                 raise WorkLostError(work=str(work)) from refused
             raise
-        return WorkHeartbeat(now, True, "active", seconds)
+        return WorkHeartbeat(renewed["renewed_at"], True, "active", seconds)
 
     async def _stop(self, asker: _Asker, work: _WorkId) -> WorkItem:
         """End the route, and then the lease: between the two the session is in nobody's queue."""

@@ -28,6 +28,13 @@ class RenewBody(msgspec.Struct, forbid_unknown_fields=True):
     """A sign of life of a worker."""
 
     epoch: _Epoch
+    last: Annotated[
+        str | msgspec.UnsetType | None,
+        about(
+            "The `renewed_at` of the last renewal that this worker was answered, null before the first: 412 "
+            "if there was another one. Not compared if absent, or if the server has started since."
+        ),
+    ] = msgspec.UNSET
 
 
 class ReleaseBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,6 +103,7 @@ class RenewedLease(msgspec.Struct):
 
     epoch: Whole
     expires_at: Time
+    renewed_at: Annotated[Time, about("No other renewal of this claim has this time.")]
 
 
 class ReleasedLease(msgspec.Struct):

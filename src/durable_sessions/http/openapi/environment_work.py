@@ -30,7 +30,9 @@ DESIRED_TTL = in_query("desired_ttl_seconds", whole(minimum=1), "Taken, and not 
 EXPECTED_HEARTBEAT = in_query(
     "expected_last_heartbeat",
     text(),
-    "Taken, and not compared: the id of the work names the worker's claim already.",
+    "The `last_heartbeat` of the last answer, or `NO_HEARTBEAT` before the first: 412 if there was another "
+    "one, so that of two workers with one claim only one goes on. Not compared if absent, or if the server "
+    "has started since.",
     "NO_HEARTBEAT",
 )
 WORKER_ID = in_header(
@@ -97,7 +99,7 @@ NOUN = Noun(
             "Keep a claim alive.",
             {200: json_answer("The lease has its full time again, or the work was stopped.", WorkHeartbeat)},
             (DESIRED_TTL, EXPECTED_HEARTBEAT),
-            errors=(*_QUEUE, "work_lost"),
+            errors=(*_QUEUE, "work_lost", "heartbeat_precondition_failed"),
         ),
         Operation(
             f"stopWork: POST {_ONE}/stop",

@@ -169,7 +169,7 @@ NOUN = Noun(
             {200: json_answer("It has its full time again.", RenewedLease)},
             (),
             json_body(schema_of(RenewBody)),
-            ("lease_lost",),
+            ("lease_lost", "heartbeat_precondition_failed"),
         ),
         Operation(
             "releaseLease: POST /v1/sessions/{session_id}/release",

@@ -138,8 +138,8 @@ class WorkFace:
     async def _renew(self, request: Request, caller: Caller, key: Key) -> Answer:
         body = await self._decoded(request.body, RenewBody, _RENEW)
         durable = self._sessions.find_for_change(key, incarnations.asked(request))
-        expires_ms = self._works.renew(durable, body.epoch, caller.principal)
-        return _answer(RenewedLease(body.epoch, rfc3339(expires_ms)), durable)
+        renewed_ms, expires_ms = self._works.renew(durable, body.epoch, caller.principal, body.last)
+        return _answer(RenewedLease(body.epoch, rfc3339(expires_ms), rfc3339(renewed_ms)), durable)
 
     async def _release(self, request: Request, caller: Caller, key: Key) -> Answer:
         body = await self._decoded(request.body, ReleaseBody, _RELEASE)
