@@ -378,6 +378,12 @@ class TooManyScansError(DurableSessionsError):
     code = "too_many_scans"
 
 
+class TooManyExportsError(DurableSessionsError):
+    """{exports_per_key_max} exports of this key are under way. Try again when one of them has ended."""
+
+    code = "too_many_exports"
+
+
 class QuotaExceededError(DurableSessionsError):
     """The workspace is at its quota of {most} {what}. Delete streams that are not needed any more, or ask
     the operator to raise the setting {setting}."""

@@ -586,6 +586,10 @@ class Limits:
     dossier_archive_bytes_max: int = 512 * MIB
     # What is kept in memory of a dossier while it is made and sent; what is more is in a temporary file.
     dossier_spool_bytes_max: int = 1 * MIB
+    # Exports that are being made or sent, each in a process of its own. Beyond it: 503.
+    exports_max: int = 4
+    # Those of one key among them. Beyond it: 429.
+    exports_per_key_max: int = 1
     # Dossiers that are being made or sent. Beyond it: they wait.
     dossiers_max: int = 4
     # Dossiers of one key that are being made or sent. Beyond it: they wait.

@@ -213,6 +213,8 @@ ELSEWHERE = {
     "dossier_artifacts_max": "tests/integration/test_dossier_limits.py",
     "dossier_archive_bytes_max": "tests/integration/test_dossier_limits.py",
     "dossier_spool_bytes_max": "tests/integration/test_dossier_limits.py",
+    "exports_max": "tests/integration/test_exports.py",
+    "exports_per_key_max": "tests/integration/test_exports.py",
     "dossiers_max": "tests/integration/test_dossier_limits.py",
     "dossiers_per_key_max": "tests/integration/test_dossier_limits.py",
     "keys_max": "tests/integration/test_keys.py",

@@ -177,6 +177,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
         "/v1/sessions/appended/dossier?kind=report&format=zip",
         "/v1/sessions/entangled/dossier?kind=report&format=zip",
     ),
+    "exportSession": _get(f"{_LONG}/export", f"{_LONG}/export?format=html", f"{_LONG}/export?format=otlp"),
     "getHandoff": _get(f"{_LONG}/handoff"),
     "wakeSession": _post("/v1/sessions/appended/wake", b"{}", _DENSE),
     "renewLease": _post("/v1/sessions/appended/renew", b'{"epoch":1}', _DENSE),

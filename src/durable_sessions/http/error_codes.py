@@ -118,6 +118,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "sign_ins_too_fast": 429,
     "quota_exceeded": 429,
     "too_many_scans": 429,
+    "too_many_exports": 429,
     "headers_too_large": 431,
     "internal": 500,
     "log_failed": 500,

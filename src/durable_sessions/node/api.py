@@ -40,6 +40,7 @@ from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.event_appends import EventAppends
 from durable_sessions.http.api.sessions.event_referrers import EventReferrers
 from durable_sessions.http.api.sessions.events import Events
+from durable_sessions.http.api.sessions.export_routes import ExportRoutes
 from durable_sessions.http.api.sessions.files import FileRoutes
 from durable_sessions.http.api.sessions.foreign_redactions import REDACT_EVENT, ForeignRedactions
 from durable_sessions.http.api.sessions.foreign_trials import TRIALS, ForeignTrials
@@ -382,6 +383,7 @@ class Api:
             ),
             self._approvals,
             self._usages,
+            ExportRoutes(base.sessions, auth, self._process.limits),
         )
 
     def _open_registries(self) -> Registries:

@@ -29,6 +29,7 @@ EXPECTED = {
     "Memory stores": home_partition("default", "__memory_stores", OF),
     "Dossiers": SESSION,
     "Graph": SESSION,
+    "Exports": SESSION,
     "Artifacts": home_partition("default", "__artifacts", OF),
     "Files": home_partition("default", "__artifacts", OF),
     "OpenTelemetry": RequestTarget.PARTS,

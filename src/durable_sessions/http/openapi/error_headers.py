@@ -48,6 +48,7 @@ _BY_ERROR: dict[type[errors.DurableSessionsError], _Headers] = {
     errors.SignInsTooFastError: {RETRY_AFTER: lambda e: e.retry_after_seconds},
     errors.QuotaExceededError: {RETRY_AFTER: lambda e: _QUOTA_RETRY_SECONDS},
     errors.TooManyScansError: {RETRY_AFTER: lambda e: _SCANS_RETRY_SECONDS},
+    errors.TooManyExportsError: {RETRY_AFTER: lambda e: _SCANS_RETRY_SECONDS},
     errors.RangeNotSatisfiableError: {CONTENT_RANGE: lambda e: f"bytes */{e.size}"},
 }
 _BY_CODE = {kind.code: tuple(headers) for kind, headers in _BY_ERROR.items()}

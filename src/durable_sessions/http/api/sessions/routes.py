@@ -25,6 +25,7 @@ from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.errors import refusal, refusal_to
 from durable_sessions.http.api.sessions.event_appends import EventAppends
 from durable_sessions.http.api.sessions.events import JSON, Events
+from durable_sessions.http.api.sessions.export_routes import ExportRoutes
 from durable_sessions.http.api.sessions.files import FileRoutes
 from durable_sessions.http.api.sessions.graph_routes import GraphRoutes
 from durable_sessions.http.api.sessions.listing import listed
@@ -106,7 +107,9 @@ class SessionsFace:
         files: FileRoutes,
         approvals: Approvals,
         usages: Usages,
+        exports: ExportRoutes,
     ) -> None:
+        self._exports = exports
         self._usages = usages
         self._approvals = approvals
         self._files = files
@@ -253,6 +256,7 @@ class SessionsFace:
             **{name: delegate("_outlines", act) for name, act in OutlineRoutes.handlers.items()},
             **{name: delegate("_approvals", act) for name, act in Approvals.handlers.items()},
             **{name: delegate("_usages", act) for name, act in Usages.handlers.items()},
+            **{name: delegate("_exports", act) for name, act in ExportRoutes.handlers.items()},
             **{name: delegate("_files", act) for name, act in FileRoutes.handlers.items()},
             **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},
         },
@@ -272,6 +276,7 @@ class SessionsFace:
         "Memory stores",
         "Files",
         "Approvals",
+        "Exports",
         "Usage",
     )
 
