@@ -2,6 +2,7 @@
 
 import click
 
+from durable_sessions.cli.examples import with_example
 from durable_sessions.cli.spelling import near
 
 COMMANDS_NEAR_MAX = 3
@@ -48,6 +49,11 @@ class UnknownCommandError(click.UsageError):
 
 class CommandGroup(click.Group):
     """Commands under one name."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, None if there is none."""
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else with_example(command, f"{self.name} {cmd_name}")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -15,6 +15,7 @@ from durable_sessions.cli.advice import PROGRAM
 from durable_sessions.cli.broken_pipe import reader_may_leave
 from durable_sessions.cli.command_errors import InterruptedCommandError, described
 from durable_sessions.cli.error_output import print_error, wants_json
+from durable_sessions.cli.examples import with_example
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.server_extra import ServerCommand, is_missing_server, server_missing
 from durable_sessions.cli.usage_advice import advised
@@ -83,7 +84,7 @@ class Commands(CommandGroup):
                 raise
             return ServerCommand(cmd_name)
         assert isinstance(command, click.Command)
-        return command
+        return with_example(command, cmd_name)
 
     def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
         """Return the names of the commands as the help lists them."""
