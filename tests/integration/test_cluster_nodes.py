@@ -13,6 +13,7 @@ from durable_sessions.clock import SystemClock
 from durable_sessions.cluster.heartbeat import Timing
 from durable_sessions.cluster.placement import ClusterPlacement, Placements
 from durable_sessions.errors import BucketError
+from durable_sessions.http.api.sessions.page_tokens import UNSEALED
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.shared import boottime
 from durable_sessions.node import cluster_logs, cluster_node, hand_overs
@@ -256,3 +257,19 @@ async def test_a_node_whose_keys_are_not_confirmed_is_not_ready(
         assert answer.json()["reason"] == "the keys are not confirmed"
         assert (await told(node, "/livez")).status_code == 200
     assert (await told(node, "/readyz")).status_code == 200
+
+
+async def test_a_page_token_of_one_node_is_taken_by_all_and_made_by_nobody_else(nodes: Nodes) -> None:
+    a, b = await nodes.start("a"), await nodes.start("b")
+    await until(nodes.are_owned)
+    await until(lambda: a.front is not None and b.front is not None)
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as client:
+        for name in ("one", "two", "three"):
+            url = f"http://127.0.0.1:{a.server.port}/v1/sessions/{name}"
+            assert (await client.put(url, json={})).status_code == 201
+    first = (await told(a, "/v1/sessions?limit=2")).json()
+    second = (await told(b, f"/v1/sessions?limit=2&page={first['next_page']}")).json()
+    assert sorted(one["id"] for one in first["data"] + second["data"]) == ["one", "three", "two"]
+    forged = await told(b, f"/v1/sessions?page={UNSEALED.token([True, False, [0, 0]])}")
+    assert forged.status_code == 400
+    assert "page is not one that this server gave" in forged.text

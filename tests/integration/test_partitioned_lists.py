@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from durable_sessions.clock import ManualClock
-from durable_sessions.http.api.sessions.page_tokens import page_token
+from durable_sessions.http.api.sessions.page_tokens import PageTokens
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import local_server
 from tests.support.waiting import PATIENCE_SECONDS
@@ -224,7 +224,7 @@ async def test_what_only_routers_ask_is_not_served(read_only: Clients) -> None:
 )
 async def test_a_forged_page_of_a_search_is_refused(read_only: Clients, places: list[Any]) -> None:
     merged, _ = read_only
-    answer = await merged.get("/v1/search", params={"q": "needle", "page": page_token(places)})
+    answer = await merged.get("/v1/search", params={"q": "needle", "page": PageTokens().token(places)})
     assert answer.status_code == 400
     assert "page is not one that this search gave" in answer.json()["error"]["message"]
 

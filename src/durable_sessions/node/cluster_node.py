@@ -38,6 +38,7 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.sessions.page_tokens import PageTokens
 from durable_sessions.http.carrier.message import (
     AdmitAll,
     Admitted,
@@ -129,6 +130,7 @@ class ClusterNode:
         self._placements = Placements(logs.bucket)
         self.placement: ClusterPlacement = NO_PLACEMENT
         self._secrets = secrets.keys("links")
+        self._tokens = PageTokens(secrets.keys("cursors"))
         self._fingerprint = fingerprint(settings, secrets.keys("settings"))
         self._process = self._parts(cluster_limits(limits).divided(1, layout.partitions), ids)
         limits = self._limits = self._process.limits
@@ -232,7 +234,7 @@ class ClusterNode:
         """Return what finds the partition of a request; None if there is only one."""
         if self._layout.partitions == 1:
             return None
-        merged = MergedOperations(self.asked, ONLY_WORKER, self._layout.all[0], self._limits)
+        merged = MergedOperations(self.asked, ONLY_WORKER, self._layout.all[0], self._limits, self._tokens)
         every = {**merged.handlers, **self.operations.handlers}
         return Router(self._layout.partitions, self._birthplace, self.asked, every, self._limits)
 

@@ -15,6 +15,7 @@ from durable_sessions.http.api.sessions.merged_listing import MergedListing
 from durable_sessions.http.api.sessions.merged_live_list import MergedChanges
 from durable_sessions.http.api.sessions.merged_rows import part_request
 from durable_sessions.http.api.sessions.merged_search import MergedSearch
+from durable_sessions.http.api.sessions.page_tokens import UNSEALED, PageTokens
 from durable_sessions.http.api.sessions.usages import MergedUsages
 from durable_sessions.http.bodies.operations import (
     FlushResult,
@@ -42,20 +43,27 @@ class MergedOperations:
     ``handlers`` is the table of these operations, by method and path.
     """
 
-    def __init__(self, partitions: Partitions, worker: WorkerId, own: PartitionId, limits: Limits) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        worker: WorkerId,
+        own: PartitionId,
+        limits: Limits,
+        tokens: PageTokens = UNSEALED,
+    ) -> None:
         self._partitions = partitions
         self._worker = worker
         self._all = own.all()
         changes = MergedChanges(self._ask_one, range(own.of), limits)
         self._live_lists = LiveLists(changes.follow, limits)
-        search = MergedSearch(self._ask_one, range(own.of), limits)
+        search = MergedSearch(self._ask_one, range(own.of), limits, tokens)
         self.handlers: Mapping[Operation, Every] = {
             (b"GET", b"/v1/sessions"): MergedListing(
-                self._ask_one, range(own.of), self._follow_sessions, limits
+                self._ask_one, range(own.of), self._follow_sessions, limits, tokens
             ),
             (b"GET", b"/v1/search"): search,
             (b"GET", b"/v1/approvals"): MergedApprovals(self._ask_one, range(own.of), search, limits),
-            (b"GET", b"/v1/usage"): MergedUsages(self._ask_one, range(own.of), limits),
+            (b"GET", b"/v1/usage"): MergedUsages(self._ask_one, range(own.of), limits, tokens),
             (b"GET", b"/readyz"): self._ready,
             (b"GET", b"/metrics"): self._metrics,
             (b"GET", b"/v1/admin/status"): self._status,

@@ -14,7 +14,7 @@ from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.listing import ListCursor, PartitionRows, sort_of
 from durable_sessions.http.api.sessions.merged_rows import decoded_rows, merged_rows, part_request
-from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
+from durable_sessions.http.api.sessions.page_tokens import PageTokens, not_given
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
@@ -57,18 +57,18 @@ class _Vector(msgspec.Struct, array_like=True):
         after = [turns.get(place, place + step) for place in self.after]
         return _Vector(self.newest_first, not self.back, after)
 
-    def __str__(self) -> str:
-        return page_token(self)
-
 
 class MergedListing:
     """Answers ``GET /v1/sessions`` from several partitions; ``ask`` asks one, ``follow`` follows all."""
 
-    def __init__(self, ask: Ask, partitions: Sequence[int], follow: Follow, limits: Limits) -> None:
+    def __init__(
+        self, ask: Ask, partitions: Sequence[int], follow: Follow, limits: Limits, tokens: PageTokens
+    ) -> None:
         self._ask = ask
         self._follow = follow
         self._partitions = partitions
         self._bytes_max = limits.page_bytes_max
+        self._tokens = tokens
 
     async def __call__(self, request: Request) -> Answer:
         """Answer with a page of sessions, and the tokens of the next and the previous page."""
@@ -110,8 +110,8 @@ class MergedListing:
             shown, following, previous = shown[::-1], previous, following
         body = json_page(
             shown,
-            next_page=None if following is None else str(following),
-            prev_page=None if previous is None else str(previous),
+            next_page=None if following is None else self._tokens.token(following),
+            prev_page=None if previous is None else self._tokens.token(previous),
         )
         return Response(200, _FIELDS, body)
 
@@ -132,7 +132,7 @@ class MergedListing:
         token = parameters.text("page")
         if token is None:
             return _Vector(order == "desc", back=False, after=[_START] * len(self._partitions))
-        vector = page_places(token, _Vector, "server")
+        vector = self._tokens.places(token, _Vector, "server")
         known = len(vector.after) == len(self._partitions) and min(vector.after) >= _NOTHING
         if not known or (vector.back and _START in vector.after):
             raise not_given("server")

@@ -15,7 +15,7 @@ import msgspec
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.merged_listing import Ask
-from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
+from durable_sessions.http.api.sessions.page_tokens import PageTokens, not_given
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.searches import SearchPart
 from durable_sessions.http.bodies.search import FoundSession, FoundSessionsAnswer
@@ -60,8 +60,9 @@ class _Merged(NamedTuple):
 class MergedSearch:
     """Answers ``GET /v1/search`` from several partitions; ``ask`` asks one of them."""
 
-    def __init__(self, ask: Ask, partitions: Sequence[int], limits: Limits) -> None:
+    def __init__(self, ask: Ask, partitions: Sequence[int], limits: Limits, tokens: PageTokens) -> None:
         self._ask = ask
+        self._tokens = tokens
         self._partitions = partitions
         self._bytes_max = limits.page_bytes_max
 
@@ -105,7 +106,7 @@ class MergedSearch:
         known = [at_ms for at_ms in through if at_ms is not None]
         said = FoundSessionsAnswer(
             data=page.groups,
-            next_page=page_token(list(places.values())) if more and _depth(places) < DEPTH_MAX else None,
+            next_page=self._tokens.token([*places.values()]) if more and _depth(places) < DEPTH_MAX else None,
             total_hits=sum(part.total_hits for part in parts.values()),
             total_sessions=sum(part.total_sessions for part in parts.values()),
             # Of the whole only what holds for every partition can be said: the earliest of their times.
@@ -168,7 +169,7 @@ class MergedSearch:
         token = parameters.text("page")
         if token is None:
             return {number: _Place() for number in self._partitions}
-        places = page_places(token, list[_Place], "search")
+        places = self._tokens.places(token, list[_Place], "search")
         if len(places) != len(self._partitions) or not all(place.is_known for place in places):
             raise not_given("search")
         return dict(zip(self._partitions, places, strict=True))

@@ -11,7 +11,7 @@ from durable_sessions.errors import DurableSessionsError, InvalidRequestError
 from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.merged_rows import part_request
-from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
+from durable_sessions.http.api.sessions.page_tokens import UNSEALED, PageTokens, not_given
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.usage import UsageAnswer, UsageSum
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
@@ -86,9 +86,9 @@ class Usages:
 
     async def _read(self, request: Request, caller: Caller) -> Answer:
         parameters = Parameters(request)
-        (place,) = _places(parameters, 1)
+        (place,) = _places(parameters, 1, UNSEALED)
         part = await self._summed(parameters, caller, place)
-        return answer_of(parameters, [part], self._limits)
+        return answer_of(parameters, [part], self._limits, UNSEALED)
 
     async def part(self, request: Request, caller: Caller) -> PartitionSums:
         """Return what one of several partitions has for a page."""
@@ -129,8 +129,9 @@ class Usages:
 class MergedUsages:
     """Answers ``GET /v1/usage`` from several partitions; ``ask`` asks one of them."""
 
-    def __init__(self, ask: Ask, partitions: Sequence[int], limits: Limits) -> None:
+    def __init__(self, ask: Ask, partitions: Sequence[int], limits: Limits, tokens: PageTokens) -> None:
         self._ask = ask
+        self._tokens = tokens
         self._partitions = partitions
         self._limits = limits
 
@@ -140,9 +141,8 @@ class MergedUsages:
             parameters = Parameters(request)
             parts: list[PartitionSums] = []
             # One after the other: each looks at many sessions, and most of a server's share its processors.
-            for number, place in zip(
-                self._partitions, _places(parameters, len(self._partitions)), strict=True
-            ):
+            places = _places(parameters, len(self._partitions), self._tokens)
+            for number, place in zip(self._partitions, places, strict=True):
                 if place == _END:
                     parts.append(PartitionSums([], _END, is_exact=True))
                     continue
@@ -151,12 +151,14 @@ class MergedUsages:
                 if answer.status != 200:
                     return answer
                 parts.append(_PARTS.decode(answer.body))
-            return answer_of(parameters, parts, self._limits)
+            return answer_of(parameters, parts, self._limits, self._tokens)
         except DurableSessionsError as error:
             return refusal(error, request)
 
 
-def answer_of(parameters: Parameters, parts: Sequence[PartitionSums], limits: Limits) -> Response:
+def answer_of(
+    parameters: Parameters, parts: Sequence[PartitionSums], limits: Limits, tokens: PageTokens
+) -> Response:
     """Return the sums of all partitions."""
     by, _ = _grouping(parameters)
     sums = _Sums(limits.usage_groups_max)
@@ -173,7 +175,7 @@ def answer_of(parameters: Parameters, parts: Sequence[PartitionSums], limits: Li
     said = UsageAnswer(
         [_shown(key, some) for key, some in found],
         is_over and "page" not in parameters and all(part.is_exact for part in parts),
-        None if is_over else page_token(places),
+        None if is_over else tokens.token(places),
     )
     return Response(200, _FIELDS, msgspec.json.encode(said))
 
@@ -228,12 +230,12 @@ def _grouping(parameters: Parameters) -> tuple[str, str | None]:
     return ("metadata" if match[1] else given), match[1]
 
 
-def _places(parameters: Parameters, count: int) -> list[int]:
+def _places(parameters: Parameters, count: int, tokens: PageTokens) -> list[int]:
     """Return where each partition goes on."""
     token = parameters.text("page")
     if token is None:
         return [_START] * count
-    places = page_places(token, list[int], "server")
+    places = tokens.places(token, list[int], "server")
     if len(places) != count or min(places) < _END or max(places) > 2**53:
         raise not_given("server")
     return places
