@@ -41,17 +41,26 @@ class ExportProcess:
     @classmethod
     async def start(cls, words: list[str], frames: AsyncIterator[bytes], threads: Pool) -> "ExportProcess":
         """Start a process, in a thread: the event loop would wait for the fork."""
-        return cls(await threads.run(_started, words), frames, threads)
+        starting = asyncio.ensure_future(threads.run(_started, words))
+        try:
+            return cls(await asyncio.shield(starting), frames, threads)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_end_unwanted)
+            raise
 
     def hold(self, held: AsyncExitStack) -> None:
         """Close this at the end, too."""
         self._held = held
 
     async def _feed(self, frames: AsyncIterator[bytes]) -> None:
-        with suppress(BrokenPipeError):  # it has failed, which its end tells
+        try:
             async for data in frames:
                 await self._threads.run(self._write, data)
             await self._threads.run(self._write, END)
+        except Exception:
+            # Events cannot be read, or the process has failed. Either way it fails now, which whoever waits
+            # for the rest is told by an answer without an end.
+            self._process.kill()
 
     def _write(self, data: bytes) -> None:
         self._stdin.write(data)
@@ -61,9 +70,6 @@ class ExportProcess:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._feeding.done() and self._feeding.exception() is not None:
-            await self.aclose()
-            raise asyncio.CancelledError
         piece = await self._threads.run(os.read, self._stdout.fileno(), _PIECE_BYTES)
         if piece:
             return piece
@@ -85,6 +91,13 @@ class ExportProcess:
         for pipe in (self._stdin, self._stdout):
             with suppress(OSError, ValueError):
                 pipe.close()
+
+
+def _end_unwanted(starting: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+    """End a process that nobody waits for any more."""
+    if not starting.cancelled() and starting.exception() is None:
+        with starting.result() as process:
+            process.kill()
 
 
 def _started(words: list[str]) -> "subprocess.Popen[bytes]":
