@@ -963,7 +963,8 @@ class WorkLostError(DurableSessionsError):
 
 
 class HeartbeatPreconditionFailedError(DurableSessionsError):
-    """The claim of epoch {epoch} was renewed at {last}, and this request names another renewal as the last: somebody else works under the same claim. Stop, and wake the session or poll again."""  # noqa: E501
+    """The claim of epoch {epoch} was renewed at {last}, and this request names another renewal as the
+    last: somebody else works under the same claim. Stop, and wake the session or poll again."""
 
     code = "heartbeat_precondition_failed"
 
