@@ -19,8 +19,12 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.types import ERROR
 
 from durable_sessions import Client
+from durable_sessions.adapters import _requests as requests
+from durable_sessions.adapters._envelope import BATCH_EVENTS_MAX
+from durable_sessions.adapters._plans import Plan
 from durable_sessions.adapters.langgraph import CheckpointConflictError, DurableSaver
 from durable_sessions.client.errors import (
     ConflictError,
@@ -328,6 +332,36 @@ async def test_cancelled_writes_are_there_or_not_and_the_next_is_right(saver: Du
     assert all((task, "b") in written for task, channel in written if channel == "a")
     assert written[-2:] == [("tasks", "a"), ("tasks", "b")]
     await saver.aclose()
+
+
+def test_many_writes_are_there_whole_or_not_at_all(
+    saver: DurableSaver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = step(saver, thread(), {"a": 1})
+    reader = another(saver)
+    append, sent = requests.append, itertools.count(1)
+
+    def cut_off(*given: Any, **more: Any) -> Plan[Any]:
+        if next(sent) == 2:
+            raise OSError("cut off")
+        return (yield from append(*given, **more))
+
+    few = [("a", number) for number in range(3)]
+    many = [("a", number) for number in range(BATCH_EVENTS_MAX + 5)]
+    saver.put_writes(config, few, "task")
+    saver.put_writes(config, [("b", 0)], "other")
+    with monkeypatch.context() as patch:
+        patch.setattr(requests, "append", cut_off)
+        with pytest.raises(OSError, match="cut off"):
+            saver.put_writes(config, [*many, (ERROR, "late")], "task")
+    others = [("other", "b", 0)]
+    assert read(reader, config).pending_writes == [*others, *(("task", *one) for one in few)]
+    saver.put_writes(config, [*many, (ERROR, "late")], "task")
+    written = [("task", ERROR, "late"), *(("task", *one) for one in many)]
+    assert read(reader, config).pending_writes == [*others, *written]
+    saver.put_writes(config, [(ERROR, "later")], "task")
+    assert len(read(reader, config).pending_writes or ()) == len(others) + len(written)
+    reader.close()
 
 
 def test_a_server_that_dies_between_steps_has_whole_checkpoints(tmp_path: Path) -> None:

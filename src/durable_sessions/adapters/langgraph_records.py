@@ -7,6 +7,7 @@ so the newest checkpoint is the last slot of its namespace.
 
 import base64
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from durable_sessions.adapters import _names as names
-from durable_sessions.adapters._envelope import wrapped
+from durable_sessions.adapters._envelope import BATCH_EVENTS_MAX, wrapped
 from durable_sessions.adapters._plans import Plan
 from durable_sessions.adapters._requests import get_artifact, put_artifact
 from durable_sessions.client import Event
@@ -153,6 +154,9 @@ def write_events(
 ) -> Plan[list[dict[str, Any]]]:
     """Return what a task has written as events: of an ordinary write the first counts, else the last."""
     task_id, task_path = task
+    # More than one request takes: readers pass over them until all are there.
+    is_large = len(writes) > BATCH_EVENTS_MAX
+    ordinary = sum(channel not in WRITES_IDX_MAP for channel, _ in writes) if is_large else None
     searchable = index_text and not isinstance(serde, EncryptedSerializer)
     made = []
     for number, (channel, value) in enumerate(writes):
@@ -172,14 +176,19 @@ def write_events(
                 task_id=task_id,
                 task_path=task_path,
                 index=index,
+                of=ordinary,
             )
         )
     return made
 
 
 def ordered(events: Iterable[Event]) -> list[Event]:
-    """Return writes in the order in which a running graph applies them."""
-    return sorted(events, key=lambda event: (event["task_path"], event["task_id"], event["index"]))
+    """Return writes in the order in which a running graph applies them; no call that is half stored."""
+    listed = list(events)
+    if any("of" in event for event in listed):
+        stored = Counter(event["task_id"] for event in listed if event["index"] >= 0)
+        listed = [event for event in listed if stored[event["task_id"]] >= event.get("of", 0)]
+    return sorted(listed, key=lambda event: (event["task_path"], event["task_id"], event["index"]))
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:
