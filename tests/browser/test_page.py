@@ -221,7 +221,7 @@ def test_what_adapters_store_is_shown_as_what_it_means(opened: OpenPage, client:
     assert page.problems == []
 
 
-@pytest.mark.parametrize("path", ["/", "/sessions/plain", "/search", "/approvals"])
+@pytest.mark.parametrize("path", ["/", "/sessions/plain", "/memory"])
 def test_every_page_is_readable_without_script(
     chromium: Chromium, server: ServerProcess, client: httpx2.Client, path: str
 ) -> None:
@@ -237,6 +237,42 @@ def test_every_page_is_readable_without_script(
         page.sees("A <b>plain</b> one")
         needs_script = page.run("document.body.innerText.includes('needs script')")
         assert needs_script is (path != "/")
+    assert page.problems == []
+
+
+def test_without_script_an_address_keeps_what_it_asks_for(
+    chromium: Chromium, server: ServerProcess, client: httpx2.Client
+) -> None:
+    asked = {
+        "type": "ds.approval.requested",
+        "id": "drop",
+        "question": "Drop the <b>table</b>?",
+        "options": ["approve", "reject"],
+    }
+    store(client, "asks-plainly", [{"type": "user.message", "content": "The wombat's <i>table</i>."}])
+    said = {"Session-Principal": "coder"}
+    assert client.post("/v1/sessions/asks-plainly/events", json=asked, headers=said).status_code == 204
+    page = chromium.page(script=False).open(server.url + "/search?q=wombat%27s+%22%3Ci%3Etable%22&role=user")
+    words = json.dumps('wombat\'s "<i>table"')
+    page.until(f"new URLSearchParams(location.search).get('q') === {words}")
+    page.sees("1 hits in 1 sessions.")
+    page.sees("The wombat's <i>table</i>.")
+    page.click("td a")
+    page.sees("Events 0 to 2 of 3.")
+    page.open(server.url + "/approvals?state=pending")
+    page.sees("Drop the <b>table</b>?")
+    decided = {
+        "type": "ds.approval.decided",
+        "request": "drop",
+        "decision": "reject",
+        "reason": "It is <u>needed</u>.",
+    }
+    answer = client.post(
+        "/v1/sessions/asks-plainly/events", json=decided, headers={"Session-Principal": "ann"}
+    )
+    assert answer.status_code == 204, answer.text
+    page.click("main p a")
+    page.sees("It is <u>needed</u>.")
     assert page.problems == []
 
 

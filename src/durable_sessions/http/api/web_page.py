@@ -33,4 +33,4 @@ class WebPage:
             return self._assets.answer(request) or Response(404, [(b"Content-Type", b"text/plain")], b"")
         if b"plain=1" in request.query.split(b"&"):
             return self._plain.page(request)
-        return Response(200, self._shell.headers, self._shell.document)
+        return Response(200, self._shell.headers, self._shell.at(request.query))

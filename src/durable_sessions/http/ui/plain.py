@@ -1,9 +1,9 @@
-"""The page without script: the list as a table, a session as a transcript, and a form to sign in.
+"""The page without script: lists as tables, a session as a transcript, and a form to sign in.
 
 It is made of what the API answers, so that whoever may not read there reads nothing here.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from html import escape
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -12,6 +12,7 @@ import msgspec
 from durable_sessions.exporters.html import transcript
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.http.ui.assets import Assets
+from durable_sessions.http.ui.plain_tables import Tables, following
 from durable_sessions.http.ui.shell import PLAIN_POLICY, page_headers
 from durable_sessions.rendering.human_times import minute, moment
 from durable_sessions.rendering.text import one_line
@@ -21,8 +22,13 @@ EVENTS_MAX = 500
 """Events on a page."""
 _SESSIONS = 100
 _CLIP = 16_384
+_ROLES = ["user", "agent", "tool", "error"]
+"""Who is heard unless the address says: without bookkeeping, which would rank first."""
+_INBOX = ("state", "page")
+_SEARCHED = ("q", "role", "session", "agent", "after", "before", "page")
 _NEEDS_SCRIPT = (
-    "<p>The view “{view}” needs script. Without it there are the list of sessions and their transcripts.</p>"
+    "<p>The view “{view}” needs script. Without it there are the list of sessions and their transcripts, "
+    "the search, and what waits for a person.</p>"
 )
 _PASSED = (b"host", b"cookie", b"authorization", b"x-api-key", b"x-forwarded-proto")
 
@@ -56,6 +62,7 @@ class PlainPages:
 
     def __init__(self, assets: Assets, base: str, ask: Ask) -> None:
         self._base = base
+        self._tables = Tables(base)
         self._ask_api = ask
         self._styles = "".join(
             f'<link rel="stylesheet" href="{base}{assets.url(name)}">'
@@ -66,40 +73,65 @@ class PlainPages:
 
     async def page(self, request: Request) -> Response:
         """Return the page at an address."""
-        given = {name: values[0] for name, values in parse_qs(request.query.decode("latin-1")).items()}
+        query = parse_qs(request.query.decode("latin-1"))
+        given = {name: values[0] for name, values in query.items()}
         path = request.path.decode("latin-1")
         if path == "/login":
             return self._login(given.get("next", "/"), wrong="wrong" in given)
         session = path.removeprefix("/sessions/").partition("/")[0] if path.startswith("/sessions/") else ""
         if session:
             return await self._session(request, session, given)
+        if path == "/approvals":
+            return await self._approvals(request, query)
+        if path == "/search":
+            return await self._search(request, query)
         return await self._list(request, given)
+
+    async def _approvals(self, request: Request, query: dict[str, list[str]]) -> Response:
+        asked = {name: query[name] for name in _INBOX if name in query}
+        answer = await self._get(request, "/v1/approvals", asked)
+        if answer.status != 200:
+            return self._refused(answer, request)
+        return self._framed("Approvals", f"{self._home()}{self._tables.approvals(answer.body, query)}")
+
+    async def _search(self, request: Request, query: dict[str, list[str]]) -> Response:
+        found, (words,) = "", query.get("q", [""])[:1]
+        if words:
+            asked = {"role": _ROLES} | {name: query[name] for name in _SEARCHED if name in query}
+            answer = await self._get(request, "/v1/search", asked)
+            if answer.status != 200:
+                return self._refused(answer, request)
+            found = self._tables.search(answer.body, query)
+        return self._framed("Search", f"{self._home()}{_form('Words', words, 'Search')}{found}")
+
+    def _home(self) -> str:
+        return f'<nav><a href="{self._base}/?plain=1">All sessions</a></nav>'
 
     async def _list(self, request: Request, given: dict[str, str]) -> Response:
         asked = {"limit": str(_SESSIONS), "sort": "activity"}
         asked |= {name: given[name] for name in ("q", "page") if given.get(name)}
         answer = await self._get(request, "/v1/sessions", asked)
         if answer.status != 200:
-            return self._refused(answer, "/")
+            return self._refused(answer, request)
         found = msgspec.json.decode(answer.body, type=_List)
         rows = "".join(map(self._row, found.data))
-        more = ""
-        if found.next_page:
-            following = urlencode(
-                {"plain": 1, "page": found.next_page} | ({"q": given["q"]} if given.get("q") else {})
-            )
-            more = f'<p><a href="?{escape(following)}" rel="next">Older sessions</a></p>'
+        more = following({"q": [given["q"]]} if given.get("q") else {}, found.next_page, "Older sessions")
         nothing = "" if found.data else "<p>No sessions here.</p>"
         view = request.path.decode("latin-1").strip("/")
         instead = "" if view in ("", "sessions") else _NEEDS_SCRIPT.format(view=escape(view))
         return self._framed(
             "Sessions",
-            f'{instead}<form method="get"><input type="hidden" name="plain" value="1"><label>Title, metadata '
-            f'or id <input name="q" value="{escape(given.get("q", ""))}"></label> '
-            "<button>Filter</button></form>"
+            f"{instead}{self._views()}{_form('Title, metadata or id', given.get('q', ''), 'Filter')}"
             "<table><thead><tr><th>Session</th><th>Status</th><th>Events</th><th>Last activity, UTC</th>"
             f"</tr></thead><tbody>{rows}</tbody></table>{nothing}{more}",
         )
+
+    def _views(self) -> str:
+        links = (
+            f'<a href="{self._base}/{view}?plain=1">{view.capitalize()}</a>'
+            for view in ("search", "approvals")
+        )
+        return f"<nav>{' · '.join(links)}</nav>"
 
     def _row(self, one: _Listed) -> str:
         at_ms = moment(one.last_activity_at)
@@ -114,11 +146,11 @@ class PlainPages:
         start = int(given["from"]) if given.get("from", "").isdigit() and len(given["from"]) < 13 else 0
         about = await self._get(request, f"/v1/sessions/{session}", {})
         if about.status != 200:
-            return self._refused(about, f"/sessions/{session}")
+            return self._refused(about, request)
         asked = {"from": str(start), "limit": str(EVENTS_MAX), "clip": str(_CLIP)}
         answer = await self._get(request, f"/v1/sessions/{session}/events", asked)
         if answer.status != 200:
-            return self._refused(answer, f"/sessions/{session}")
+            return self._refused(answer, request)
         found = msgspec.json.decode(answer.body, type=_Events)
         # In a thread: 500 events take longer to render than the event loop may be held.
         shown = await CPU.run(transcript, [bytes(one) for one in found.data])
@@ -127,14 +159,14 @@ class PlainPages:
         if start:
             before = max(0, start - EVENTS_MAX)
             links.append(f'<a href="?plain=1&amp;from={before}" rel="prev">Earlier</a>')
-        following = start + len(found.data)
+        end = start + len(found.data)
         if not found.up_to_date:
-            links.append(f'<a href="?plain=1&amp;from={following}" rel="next">Later</a>')
-        where = f"Events {start:,} to {max(start, following - 1):,} of {info.event_count:,}."
+            links.append(f'<a href="?plain=1&amp;from={end}" rel="next">Later</a>')
+        where = f"Events {start:,} to {max(start, end - 1):,} of {info.event_count:,}."
         bar = f"<nav>{' · '.join(links)} · {where}</nav>"
         return self._framed(one_line(info.title or info.id, 200), f"{bar}{shown}{bar}")
 
-    def _login(self, following: str, *, wrong: bool) -> Response:
+    def _login(self, after: str, *, wrong: bool) -> Response:
         said = (
             '<p class="bad" role="alert">The key is not known, was revoked, or has expired.</p>'
             if wrong
@@ -143,17 +175,17 @@ class PlainPages:
         return self._framed(
             "Sign in",
             f'{said}<form method="post" action="{self._base}/v1/login"><input type="hidden" name="next" '
-            f'value="{escape(following)}"><label>Key <input name="key" type="password" '
+            f'value="{escape(after)}"><label>Key <input name="key" type="password" '
             f'autocomplete="current-password" required></label> <button>Sign in</button></form>',
         )
 
-    async def _get(self, request: Request, path: str, asked: dict[str, str]) -> Response:
+    async def _get(self, request: Request, path: str, asked: Mapping[str, str | list[str]]) -> Response:
         """Ask the API what the browser may see; that another site led here does not matter to a page."""
         headers = {name: request.headers[name] for name in _PASSED if name in request.headers}
         inner = Request(
             b"GET",
             path.encode("latin-1"),
-            urlencode(asked).encode(),
+            urlencode(asked, doseq=True).encode(),
             # It is this page that asks. Whether its own request came from another site was decided before.
             headers | {b"sec-fetch-site": b"same-origin"},
             b"",
@@ -164,9 +196,11 @@ class PlainPages:
         assert isinstance(whole, Response), "none of these answers is a stream"
         return whole
 
-    def _refused(self, answer: Response, address: str) -> Response:
+    def _refused(self, answer: Response, request: Request) -> Response:
         if answer.status == 401:
-            return self._login(f"{address}?plain=1", wrong=False)
+            return self._login(
+                f"{request.path.decode('latin-1')}?{request.query.decode('latin-1')}", wrong=False
+            )
         try:
             told = msgspec.json.decode(answer.body)["error"]["message"]
         except (msgspec.MsgspecError, KeyError, TypeError):
@@ -182,6 +216,13 @@ class PlainPages:
             f'<a href="{self._base}/docs">Documentation</a></footer></body></html>\n'
         )
         return Response(status, self._headers, made.encode())
+
+
+def _form(label: str, words: str, button: str) -> str:
+    return (
+        f'<form method="get"><input type="hidden" name="plain" value="1"><label>{label} '
+        f'<input name="q" value="{escape(words)}"></label> <button>{button}</button></form>'
+    )
 
 
 async def _awaited(answer: Answer | Awaitable[Answer]) -> Answer:

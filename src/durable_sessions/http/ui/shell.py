@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from html import escape
+from urllib.parse import quote
 
 from durable_sessions import __version__
 from durable_sessions.http.carrier.message import Header
@@ -79,7 +80,15 @@ class Shell:
             map=imports,
             preloads=preloads,
         ).encode()
+        self._without = self.document.split(b"?plain=1")
         self.headers = page_headers(_POLICY.format(map=digest))
+
+    def at(self, query: bytes) -> bytes:
+        """Return the document for an address with parameters, which the same page without script has, too."""
+        if not query:
+            return self.document
+        kept = escape(quote(query.decode("latin-1"), safe="%&=+,:;@/?!*~-._[]"))
+        return f"?{kept}&amp;plain=1".encode().join(self._without)
 
 
 def page_headers(policy: str, referrer: bytes = b"no-referrer") -> list[Header]:
