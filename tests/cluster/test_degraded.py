@@ -1,8 +1,10 @@
 """What clients of a real cluster see while a part of it is away, and that all is there when it is back."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -25,6 +27,7 @@ class Stream:
     def __init__(self, cluster: LocalCluster, client: httpx2.AsyncClient, name: str) -> None:
         self._cluster = cluster
         self._client = client
+        self.name = name
         self._path = f"/v1/stream/{name}"
         self.partition = home_partition("default", name, cluster.partitions)
         self._acknowledged: list[int] = []
@@ -68,6 +71,11 @@ class Stream:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     require_servers()
     made = LocalCluster(tmp_path_factory.mktemp("degraded"), free_ports(3), partitions=2)
+    made.environment |= {  # so that a few MiB leave memory, and a few more are all that may wait for S3
+        "DURABLE_SESSIONS_MEMORY_BYTES": "1MiB",
+        "DURABLE_SESSIONS_FLUSH_SECONDS": "1",
+        "DURABLE_SESSIONS_UNFLUSHED_BYTES": "8MiB",
+    }
     try:
         made.start()
         yield made
@@ -103,10 +111,14 @@ async def away(cluster: LocalCluster, parts: Sequence[Part]) -> AsyncIterator[No
     try:
         yield
     finally:
+        nodes = [part for part in parts if part in cluster.nodes]
         for part in parts:
-            part.start()
+            if part not in nodes:
+                part.start()
         await asyncio.to_thread(cluster.wait_for_s3)
         await asyncio.to_thread(cluster.wait_for_nats)
+        for node in nodes:  # they do not start without what they rest on
+            node.start()
         await asyncio.to_thread(cluster.wait_until_ready)
         await asyncio.to_thread(cluster.wait_until_owned)
 
@@ -184,3 +196,54 @@ async def test_without_s3_and_nats_nothing_is_acknowledged_and_nothing_lost(
             assert not await stream.appends()
             await until(lambda stream=stream: refused(stream, 1))  # type: ignore[misc]
     await all_there(found)
+
+
+RECORD_BYTES, RECORDS_MAX = 200_000, 200
+
+
+async def test_without_s3_what_left_memory_is_refused_and_appends_stop_at_a_limit(
+    cluster: LocalCluster, client: httpx2.AsyncClient
+) -> None:
+    (stream, *_) = await streams(cluster, client, "old")
+    url = cluster.url(0) + f"/v1/stream/{stream.name}"
+    written = 0
+
+    async def write() -> httpx2.Response:
+        nonlocal written
+        answer = await client.post(url, json=f"{written} {'x' * RECORD_BYTES}")
+        written += answer.status_code == 204
+        return answer
+
+    while written < 30:
+        assert (await write()).status_code == 204
+    await until(lambda: asyncio.to_thread(is_flushed, cluster, stream.partition))
+    async with away(cluster, [s3(cluster)]):
+        old = await client.get(f"{url}?offset=-1")
+        assert (old.status_code, old.json()["error"]["code"]) == (503, "cold_read_failed")
+        while (answer := await write()).status_code == 204:
+            assert written < RECORDS_MAX, "nothing says that too much waits for S3"
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
+        assert "appends not yet in the bucket" in answer.text
+        head = await client.head(url)
+        assert head.status_code == 200
+    assert [int(one.split()[0]) for one in (await everything(client, url))[1:]] == list(range(written))
+
+
+def is_flushed(cluster: LocalCluster, partition: int) -> bool:
+    """Say whether the bucket has all of a partition."""
+    told = json.loads(cluster.ds("cluster", "status", "--json"))["partitions"]
+    (one,) = [one for one in told if one["number"] == partition]
+    return bool(one["flushed_through"] == one["log_ends_at"])
+
+
+async def everything(client: httpx2.AsyncClient, url: str) -> list[Any]:
+    """Read a stream from its beginning to its end."""
+    found: list[Any] = []
+    offset = "-1"
+    while True:
+        answer = await client.get(f"{url}?offset={offset}")
+        assert answer.status_code == 200, answer.text
+        found += answer.json()
+        if answer.headers.get("Stream-Up-To-Date") == "true":
+            return found
+        offset = answer.headers["Stream-Next-Offset"]
