@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -502,3 +503,9 @@ def test_a_server_that_is_killed_in_mid_request_has_what_was_acknowledged_and_no
             assert one.pending_writes == writes or (number not in acknowledged and not one.pending_writes)
         saver.close()
         reader.close()
+
+
+async def test_the_check_says_what_is_used(saver: DurableSaver, shared: BackgroundServer) -> None:
+    said = await saver.check()
+    assert said == f"langgraph-checkpoint {version('langgraph-checkpoint')} is stored at {shared.url}."
+    await saver.aclose()

@@ -2,13 +2,13 @@
 
 import secrets
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Any
 
 from durable_sessions.adapters import _names as names
 from durable_sessions.adapters import _requests as requests
 from durable_sessions.adapters._clients import AdapterClients
 from durable_sessions.adapters._plans import Plan
+from durable_sessions.adapters._versions import described
 from durable_sessions.client import AsyncClient, Client
 from durable_sessions.client.encoding import encode
 from durable_sessions.client.errors import ClientError
@@ -57,9 +57,12 @@ class Adapter:
         await self._clients.aclose()
 
     async def check(self) -> str:
-        """Write and read back one event, and return a sentence that says with what; raise if that fails."""
+        """Write and read back one event; return a sentence with the framework's version, or raise.
+
+        A version that the adapter was not tested with is named as such: it may well work.
+        """
         answered = await self._clients.arun(self._check())
-        return f"{self.package} {metadata.version(self.package)} is stored at {answered}."
+        return f"{described(self.package)} is stored at {answered}."
 
     def _check(self) -> Plan[str]:
         session = names.session_id(self._namespace, f"check-{secrets.token_hex(8)}")
