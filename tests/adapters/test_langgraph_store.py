@@ -3,12 +3,18 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from durable_sessions import Client
+from durable_sessions.client.errors import ConnectionFailedError
 from durable_sessions.testing import BackgroundServer
 from tests.adapters import upstream
+from tests.support.process import ServerProcess
+from tests.support.waiting import wait_until
 
 upstream.needed("langgraph-checkpoint")
 
@@ -158,3 +164,30 @@ def test_a_cancelled_put_is_stored_or_not_and_the_next_one_is_right(store: Durab
         return int(item.value["number"])
 
     assert asyncio.run(cancelled()) == 99
+
+
+def test_a_server_that_is_killed_in_mid_request_has_whole_batches(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        store = DurableStore(url=running.url)
+        acknowledged: list[int] = []
+
+        def work() -> None:
+            for number in range(60):
+                puts = [PutOp(("k",), key, {"number": number, "text": "x" * 20_000}) for key in "abc"]
+                with suppress(ConnectionFailedError):
+                    store.batch(puts)
+                    acknowledged.append(number)
+
+        working = Thread(target=work)
+        working.start()
+        wait_until(lambda: len(acknowledged) >= 10)
+        running.kill()
+        running.start()
+        working.join()
+        reader = DurableStore(url=running.url)
+        items = reader.search(("k",))
+        assert sorted(item.key for item in items) == ["a", "b", "c"]
+        [number] = {item.value["number"] for item in items}
+        assert number >= max(acknowledged)
+        for one in (store, reader):
+            one.close()

@@ -14,9 +14,11 @@ from agents import Agent, Runner
 from durable_sessions import Client
 from durable_sessions.adapters.openai_agents import DurableSession
 from durable_sessions.client.async_client import AsyncArtifactCollection
+from durable_sessions.client.errors import ConnectionFailedError, SessionReplacedError
 from durable_sessions.testing import BackgroundServer
 from tests.support.process import ServerProcess
 from tests.support.skips import disabled
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -219,3 +221,52 @@ async def test_a_run_continues_after_the_server_was_killed(tmp_path: Path) -> No
         session = DurableSession("ann", url=running.url)
         assert len(await session.get_items()) == 4
         await session.aclose()
+
+
+async def test_a_server_that_is_killed_in_mid_request_has_each_call_whole(
+    tmp_path: Path,
+) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        session = DurableSession("ann", url=running.url)
+        acknowledged: list[int] = []
+
+        async def work() -> None:
+            for number in range(60):
+                with suppress(ConnectionFailedError):
+                    await session.add_items([said(f"{number} {part} {'x' * 9_000}") for part in "abc"])
+                    acknowledged.append(number)
+
+        working = asyncio.create_task(work())
+        await until(lambda: len(acknowledged) >= 10)
+        await asyncio.to_thread(running.kill)
+        await asyncio.to_thread(running.start)
+        await working
+        reader = another(session)
+        found = [contents(item).split()[1:3] for item in await reader.get_items()]
+        calls = [int(number) for number, part in found if part == "a"]
+        assert found == [[str(number), part] for number in calls for part in "abc"]
+        assert calls == sorted(set(calls))
+        assert set(acknowledged) <= set(calls)
+        await session.aclose()
+        await reader.aclose()
+
+
+async def test_a_late_writer_does_not_bring_a_deleted_session_back(
+    session: DurableSession, sdk: Client
+) -> None:
+    other = another(session)
+    await session.add_items([said("old 1"), said("old 2")])
+    assert len(await other.get_items()) == 2
+    sdk.session(session._session).delete()
+    for one in (session, other):
+        assert await one.get_items() == []
+        assert await one.pop_item() is None
+    with pytest.raises(SessionReplacedError):
+        await session.add_items([said("late")])
+    assert await other.get_items() == []
+    fresh = another(session)
+    await fresh.add_items([said("new")])
+    for one in (session, other):
+        assert await one.get_items() == [said("new")]
+    for one in (other, fresh):
+        await one.aclose()
