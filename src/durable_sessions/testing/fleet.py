@@ -1,16 +1,18 @@
 """A cluster larger than any that was run: a thousand nodes and ten thousand partitions, simulated.
 
 What decides is the code that nodes run: who should own which partition (``cluster.assignment``), when a
-silent node counts as dead (``cluster.heartbeat``), and how keys reach every node (``access.key_publisher``).
+silent node counts as dead (``cluster.members``), when one claims what was another's (``cluster.succession``),
+and how keys reach every node (``access.key_publisher``).
 Only time and the network are simulated. ``python -m durable_sessions.testing.fleet`` prints what
 docs/scaling.md says.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -23,9 +25,9 @@ from durable_sessions.access.key_publisher import KeyPublisher
 from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import ManualClock
 from durable_sessions.cluster.assignment import assign
-from durable_sessions.cluster.heartbeat import NATS_TIMING, NodeHeartbeat, Timing
+from durable_sessions.cluster.heartbeat import NATS_TIMING, NodeHeartbeat, PartitionBeat, Timing
 from durable_sessions.cluster.members import ClusterMembers
-from durable_sessions.cluster.succession import CHOICES
+from durable_sessions.cluster.succession import CHOICES, Step, Succession
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 
@@ -169,33 +171,37 @@ class FleetTakeOver:
 
     def _claims(self, killed: Sequence[str]) -> Iterator[tuple[float, int, str]]:
         """Yield time, partition and name of everyone who would claim a partition, if he is first."""
-        for name in self._names:
-            if name not in killed:
-                yield from self._claims_of(name, self._dead_at(killed))
+        living = [name for name in self._names if name not in killed]
+        told = [self._last_told(name) for name in killed]
+        for name in living:
+            survivor = _Survivor(name, living, self._timing)
+            for beat, heard_at in zip(told, self._heard_at(killed), strict=True):
+                survivor.members.hear(beat, heard_at, 0)
+            yield from self._claims_of(survivor, frozenset(killed))
 
-    def _dead_at(self, killed: Sequence[str]) -> dict[str, float]:
-        """Return when one survivor takes each killed node for dead."""
-        dead = {}
+    def _last_told(self, name: str) -> NodeHeartbeat:
+        """Return the last heartbeat of a node that was killed."""
+        owned = [number for number in self._numbers if self._owners[number] == name]
+        parts = tuple(PartitionBeat(number, owns=True, epoch=1) for number in owned)
+        return NodeHeartbeat(name, name, "127.0.0.1:1", number=1, partitions=parts)
+
+    def _heard_at(self, killed: Sequence[str]) -> Iterator[float]:
+        """Yield when one survivor has heard the last heartbeat of each killed node that arrived."""
         for name in killed:
             heard = -self._phases[name]
             while self._random.random() < self._loss:
                 heard -= self._timing.beat
-            dead[name] = heard + self._timing.dead
-        return dead
+            yield heard
 
-    def _claims_of(self, name: str, dead_at: Mapping[str, float]) -> Iterator[tuple[float, int, str]]:
-        chosen: Counter[int] = Counter()
-        claimed: set[int] = set()
-        now = self._phases[name]
-        last = max(dead_at.values()) + CHOICES * self._timing.beat
+    def _claims_of(self, survivor: "_Survivor", killed: frozenset[str]) -> Iterator[tuple[float, int, str]]:
+        now = self._phases[survivor.name]
+        last = self._timing.dead + CHOICES * self._timing.beat
         while now <= last:
-            dead = frozenset(one for one, at in dead_at.items() if at <= now)
-            mine = self._plan(dead).get(name, []) if dead else []
-            chosen = Counter({number: chosen[number] + 1 for number in mine})
-            for number in mine:
-                if chosen[number] >= CHOICES and number not in claimed:
-                    claimed.add(number)
-                    yield now, number, name
+            survivor.hear_all(now)
+            dead = killed.difference(survivor.members.eligible(now))
+            mine = self._plan(dead).get(survivor.name, []) if dead else []
+            for number in survivor.decide(mine, now):
+                yield now, number, survivor.name
             now += self._timing.beat
 
     def _plan(self, dead: frozenset[str]) -> dict[str, list[int]]:
@@ -208,6 +214,40 @@ class FleetTakeOver:
                     plan.setdefault(owners[number], []).append(number)
             self._plans[dead] = plan
         return self._plans[dead]
+
+
+class _Survivor:
+    """A node as it decides in a cluster: by what it has heard of all others."""
+
+    def __init__(self, name: str, living: Sequence[str], timing: Timing) -> None:
+        self.name = name
+        self.members = ClusterMembers(timing)
+        self._living = living
+        self._timing = timing
+        self._beats = 0
+        self._heard_at = -math.inf
+        self._successions: dict[int, Succession] = {}
+        self._claimed: set[int] = set()
+
+    def hear_all(self, now: float) -> None:
+        """Hear of all that live, as often as it takes so that none of them is taken for dead."""
+        if now - self._heard_at < self._timing.dead / 2:
+            return
+        self._heard_at, self._beats = now, self._beats + 1
+        for name in self._living:
+            self.members.hear(NodeHeartbeat(name, name, "127.0.0.1:1", number=self._beats), now, 0)
+
+    def decide(self, mine: Sequence[int], now: float) -> Iterator[int]:
+        """Yield the partitions to claim now; ``mine`` are those that this node should own."""
+        for number in mine:
+            if number not in self._successions:
+                self._successions[number] = Succession(self.name, number, self._timing, -math.inf)
+        for number, succession in self._successions.items():
+            assigned = self.name if number in mine else None
+            step = succession.decide(self.members, assigned, now)
+            if step is Step.CLAIM and number not in self._claimed:
+                self._claimed.add(number)
+                yield number
 
 
 # Keys -----------------------------------------------------------------------------------------
