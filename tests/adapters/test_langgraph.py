@@ -505,6 +505,7 @@ def test_a_server_that_is_killed_in_mid_request_has_what_was_acknowledged_and_no
         reader.close()
 
 
+@pytest.mark.anyio
 async def test_the_check_says_what_is_used(saver: DurableSaver, shared: BackgroundServer) -> None:
     said = await saver.check()
     assert said == f"langgraph-checkpoint {version('langgraph-checkpoint')} is stored at {shared.url}."

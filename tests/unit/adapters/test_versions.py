@@ -5,7 +5,6 @@ from importlib import metadata
 
 import pytest
 
-from durable_sessions.adapters import _versions
 from durable_sessions.adapters._versions import TESTED, described
 from tests.support.installed import EXTRAS
 
@@ -23,7 +22,7 @@ def test_the_tested_versions_are_those_that_the_extras_admit() -> None:
 
 @pytest.mark.parametrize("version", ["4.2", "4.2.0", "4.10.1", "4.99.post1"])
 def test_a_tested_version_is_told(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_versions.metadata, "version", lambda _: version)
+    monkeypatch.setattr(metadata, "version", lambda _: version)
     assert described(PACKAGE) == f"{PACKAGE} {version}"
 
 
@@ -31,7 +30,7 @@ def test_a_tested_version_is_told(version: str, monkeypatch: pytest.MonkeyPatch)
 def test_another_version_is_told_with_those_that_were_tested(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_versions.metadata, "version", lambda _: version)
+    monkeypatch.setattr(metadata, "version", lambda _: version)
     assert described(PACKAGE).startswith(f"{PACKAGE} {version} (not tested: ")
     assert "from 4.2 on, below 5" in described(PACKAGE)
 
@@ -40,5 +39,5 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(_versions.metadata, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     assert described("claude-agent-sdk") == "claude-agent-sdk (not installed)"
