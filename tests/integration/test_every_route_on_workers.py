@@ -39,7 +39,7 @@ SMALL = {
     "createStream": b'[{"n":1}]',
 }
 """What is sent where all bodies of the trials are large."""
-OF_SEVERAL = frozenset(("partitions", "everywhere"))
+OF_SEVERAL = frozenset(("partitions", "everywhere", "processes"))
 """Members that only a server with several partitions has."""
 FREE = frozenset(("metadata", "stats", "usage"))
 """Members whose own members depend on what was sent, or on the time."""

@@ -34,6 +34,7 @@ from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.waiting_approvals import WaitingApproval, waiting
 from durable_sessions.storage.door import StreamView
+from durable_sessions.threads import CPU
 from durable_sessions.times import parse_rfc3339, rfc3339
 
 PATH = b"/internal/approvals"
@@ -178,10 +179,14 @@ async def decided(request: Request, search: Ask) -> Answer:
     assert isinstance(answer, Response), "a search is not streamed"
     if answer.status != 200:
         return answer
-    found = _FOUND.decode(answer.body)
-    rows = [row for group in found.data for row in _decisions(group)]
-    shown = [msgspec.json.encode(row) for row in rows]
-    return Response(200, _FIELDS, json_page(shown, next_page=found.next_page, up_to_date=found.up_to_date))
+    # In a thread: the events of a large page take longer to read than the event loop may be held.
+    return Response(200, _FIELDS, await CPU.run(_decided_page, answer.body))
+
+
+def _decided_page(body: bytes) -> bytes:
+    found = _FOUND.decode(body)
+    rows = [msgspec.json.encode(row) for group in found.data for row in _decisions(group)]
+    return json_page(rows, next_page=found.next_page, up_to_date=found.up_to_date)
 
 
 def _decisions(group: _Group) -> list[DecidedApprovalAnswer]:

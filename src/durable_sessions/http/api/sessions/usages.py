@@ -23,6 +23,7 @@ from durable_sessions.sessions.indexing import value_text
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.usage_days import UsedRow
 from durable_sessions.storage.door import StreamView
+from durable_sessions.threads import CPU
 
 PATH = b"/internal/used"
 """Where each partition answers with its sums."""
@@ -151,7 +152,8 @@ class MergedUsages:
                 if answer.status != 200:
                     return answer
                 parts.append(_PARTS.decode(answer.body))
-            return answer_of(parameters, parts, self._limits, self._tokens)
+            # In a thread: of many partitions, the groups take longer than the event loop may be held.
+            return await CPU.run(answer_of, parameters, parts, self._limits, self._tokens)
         except DurableSessionsError as error:
             return refusal(error, request)
 
