@@ -9,7 +9,7 @@ import pytest
 
 from durable_sessions.rendering.entries import entry_of
 from durable_sessions.rendering.events import decode
-from durable_sessions.sessions.lens_member import with_lens
+from durable_sessions.sessions.event_lenses import with_lens
 from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.conftest import OpenPage
 from tests.browser.devtools import Chromium

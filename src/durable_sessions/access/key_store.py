@@ -87,7 +87,7 @@ class KeyStore:
             requests_per_second=self._rate(caller, wanted.requests_per_second),
             expires_at_ms=self._expiry(caller, wanted.expires_at_ms),
         )
-        act = Act("key.created", caller, wanted.workspace, request_id, _told(document))
+        act = Act("key.created", caller, wanted.workspace, request_id, _audited(document))
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
             number = state.next_id
@@ -131,7 +131,7 @@ class KeyStore:
         # Before it is durable, unlike a creation: a key in doubt admits nobody. If the commit fails, this
         # process refuses the key all the same, until an engine loads the keys again.
         self._table.apply(document)
-        act = Act("key.revoked", caller, document.workspace, request_id, _told(document))
+        act = Act("key.revoked", caller, document.workspace, request_id, _audited(document))
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
             stream = lifetime.find(state, key_stream(key_id), now_ms)
@@ -253,7 +253,7 @@ def key_stream(key_id: str) -> Key:
     return Key(SYSTEM_WORKSPACE, f"{FOLDER}/{key_id}")
 
 
-def _told(document: KeyDocument) -> dict[str, object]:
+def _audited(document: KeyDocument) -> dict[str, object]:
     return {
         "key": {
             "id": document.id,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from durable_sessions.cli.advice import PROGRAM
-from durable_sessions.cli.refusal_advice import told
+from durable_sessions.cli.refusal_advice import in_words_of_commands
 from durable_sessions.client import errors
 from durable_sessions.errors import (
     DurableSessionsError,
@@ -207,7 +207,7 @@ def key_needed(message: str) -> str:
 
 
 def _refused(error: errors.ApiError) -> str:
-    message = told(error)
+    message = in_words_of_commands(error)
     if error.outcome_unknown:
         return f"{message} An earlier attempt got no answer, so it may have been done all the same."
     return message

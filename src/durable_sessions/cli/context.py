@@ -47,12 +47,12 @@ def context(
         return
     output.show(Text(clean(preamble_text(found.preamble))))
     for item in found.items:
-        output.show(Text(_told(item)))
+        output.show(Text(_item_text(item)))
     left = f", {found.omitted:,} older {plural(found.omitted, 'event')} left out" if found.omitted else ""
     output.note(f"{info.id}: about {found.tokens:,} of {found.budget_tokens:,} tokens{left}")
 
 
-def _told(item: dict[str, Any]) -> str:
+def _item_text(item: dict[str, Any]) -> str:
     if item["kind"] == "summary":
         return f"[events {item['from']} to {item['to'] - 1}] {one_line(item['text'], 300)}"
     event = item["event"]

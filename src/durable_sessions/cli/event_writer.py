@@ -9,7 +9,7 @@ from typing import NamedTuple
 from durable_sessions.cli.command_errors import ENDED, CommandError, SessionConflictError, ended, kind_of
 from durable_sessions.cli.connection import ServerConnection
 from durable_sessions.cli.reconnect_wait import ReconnectWait
-from durable_sessions.cli.refusal_advice import told
+from durable_sessions.cli.refusal_advice import in_words_of_commands
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session
 from durable_sessions.client.errors import (
@@ -88,7 +88,7 @@ class EventWriter:
 
     def _refused(self, where: str, error: ApiError) -> CommandError:
         """Return what to say of an event that the server does not take."""
-        problem = told(error, _EVENT_NUMBER.sub("", error.message))
+        problem = in_words_of_commands(error, _EVENT_NUMBER.sub("", error.message))
         return kind_of(error)(f"{where}: {problem}{stored_before(self.count)}", error.code)
 
     def _moved(self, expected: str) -> SessionConflictError:

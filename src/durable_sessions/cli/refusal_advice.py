@@ -70,7 +70,7 @@ ADVICE = {
 """By the code of the refusal."""
 
 
-def told(error: ApiError, message: str | None = None) -> str:
+def in_words_of_commands(error: ApiError, message: str | None = None) -> str:
     """Return a refusal in the words of the command line; ``message`` is what is told of it, if not all."""
     message = error.message if message is None else message
     advice = ADVICE.get(error.code)

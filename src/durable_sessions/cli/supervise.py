@@ -49,13 +49,13 @@ async def _run(settings: Settings, sockets: Path) -> Supervised:
     limits = settings.limits()
     start = WorkerStart(settings, limits, WorkerGroup(WorkerId(of=settings.workers), sockets, secret))
 
-    def told(worker: WorkerId) -> bytes:
+    def start_message(worker: WorkerId) -> bytes:
         return start.of(worker).encode()
 
     def serving() -> None:
         logger.info("listening", **settings.address(), workers=settings.workers)
 
-    workers = Workers(_COMMAND, told, settings.workers, limits, serving)
+    workers = Workers(_COMMAND, start_message, settings.workers, limits, serving)
     status = await workers.run()
     logger.info("stopped")
     return Supervised(status, workers.has_served)

@@ -19,16 +19,16 @@ _OTHER_NAMES = {"--workers": "--partitions"}
 def advised(error: click.ClickException, given: Sequence[str]) -> click.ClickException:
     """Return an error that also says what to type instead, if that can be told."""
     if isinstance(error, UnknownCommandError):
-        return _told(error, error.message, _other_command(error, given))
+        return _with_advice(error, error.message, _other_command(error, given))
     if isinstance(error, click.NoSuchOption):
-        return _told(error, error.message, _other_option(error, given))
+        return _with_advice(error, error.message, _other_option(error, given))
     if isinstance(error, click.UsageError) and error.message.startswith(_EXTRA):
         advice = _data_directory(error, given)
-        return _told(error, f"{error.message}.", advice) if advice else error
+        return _with_advice(error, f"{error.message}.", advice) if advice else error
     return error
 
 
-def _told(error: click.UsageError, said: str, advice: str) -> click.UsageError:
+def _with_advice(error: click.UsageError, said: str, advice: str) -> click.UsageError:
     return click.UsageError(f"{said} {advice}".rstrip(), error.ctx)
 
 

@@ -19,7 +19,7 @@ def no_session(session_id: str) -> ToolError:
     return ToolError(f"There is no session {session_id!r}. list_sessions names those there are.")
 
 
-def told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def explained_to_model(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Tell the model why a tool failed; other exceptions reach it without their reason."""
 
     @functools.wraps(tool)
@@ -36,9 +36,9 @@ def told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     return wrapped
 
 
-def told_to_host(prompt: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def explained_to_host(prompt: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Tell the application why a prompt failed: there is no model yet that could read it."""
-    named = told(prompt)
+    named = explained_to_model(prompt)
 
     @functools.wraps(prompt)
     async def wrapped(*arguments: P.args, **keywords: P.kwargs) -> T:

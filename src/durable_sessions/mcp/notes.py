@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from durable_sessions.client import AsyncSession
-from durable_sessions.mcp.failures import no_session, told
+from durable_sessions.mcp.failures import explained_to_model, no_session
 from durable_sessions.mcp.past import Past
 from durable_sessions.mcp.tools import Scope
 
@@ -37,7 +37,7 @@ class WritingTools:
     def __init__(self, past: Past) -> None:
         self._past = past
 
-    @told
+    @explained_to_model
     async def append_note(
         self,
         text: Annotated[str, Field(description="What to note.", min_length=1, max_length=16_000)],
@@ -47,7 +47,7 @@ class WritingTools:
         """Append a note to a session; it can be searched at once."""
         return await self._append(session_id, {"type": "note", "text": text}, because)
 
-    @told
+    @explained_to_model
     async def record_fact(
         self,
         key: Annotated[str, Field(min_length=1, max_length=200)],
@@ -58,7 +58,7 @@ class WritingTools:
         """Record what a session knows from now on: it is in every context; the last value counts."""
         return await self._append(session_id, {"type": "ds.fact", "key": key, "value": value}, because)
 
-    @told
+    @explained_to_model
     async def remember(
         self,
         key: Annotated[str, Field(min_length=1, max_length=500)],

@@ -7,7 +7,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from durable_sessions.client.errors import ClientError, NotFoundError
-from durable_sessions.mcp.failures import no_session, told_to_host
+from durable_sessions.mcp.failures import explained_to_host, no_session
 from durable_sessions.mcp.past import Past
 from durable_sessions.mcp.shown import Shown, fitting
 from durable_sessions.mcp.tools import ReadingTools
@@ -24,7 +24,7 @@ class Prompts:
         self._shown = shown
         self._tools = tools
 
-    @told_to_host
+    @explained_to_host
     async def recall_before_work(
         self, task: Annotated[str, Field(description="What is to be done.", min_length=1, max_length=2_000)]
     ) -> str:
@@ -37,7 +37,7 @@ class Prompts:
             f"position.\n\n{_DATA}{_json(found)}"
         )
 
-    @told_to_host
+    @explained_to_host
     async def continue_session(
         self, session_id: Annotated[str, Field(description="The session to continue.", min_length=1)]
     ) -> str:
@@ -55,7 +55,7 @@ class Prompts:
             f"{_DATA}{self._shown.excerpt(handed)}\n\nCalls without a result: {_json(shown)}"
         )
 
-    @told_to_host
+    @explained_to_host
     async def why(
         self,
         event_id: Annotated[str, Field(description="The event to explain.", min_length=1)],

@@ -12,7 +12,7 @@ from durable_sessions.client import AsyncSession, Hit, SessionInfo
 from durable_sessions.client.errors import ConflictError, NotFoundError, PermissionDeniedError
 from durable_sessions.client.event import Event
 from durable_sessions.client.memory_calls import RecalledMemory
-from durable_sessions.mcp.failures import no_session, told
+from durable_sessions.mcp.failures import explained_to_model, no_session
 from durable_sessions.mcp.past import Past
 from durable_sessions.mcp.shown import Shown, ShownEvent, fitting, size_of
 
@@ -125,7 +125,7 @@ class ReadingTools:
         self._past = past
         self._shown = shown
 
-    @told
+    @explained_to_model
     async def search_events(
         self,
         query: Annotated[
@@ -164,7 +164,7 @@ class ReadingTools:
         found = await asyncio.to_thread(lambda: [self._hit(info, hit) for info, hit in hits])
         return {"hits": fitting(found, self._shown.room), "total": total, "up_to_date": up_to_date}
 
-    @told
+    @explained_to_model
     async def read_events(
         self,
         session_id: SessionId,
@@ -184,7 +184,7 @@ class ReadingTools:
             )
         return await self._page(handle, handle.events(tail=tail, types=types, lens=True), tail)
 
-    @told
+    @explained_to_model
     async def read_around(
         self,
         session_id: SessionId,
@@ -197,7 +197,7 @@ class ReadingTools:
         near = handle.events(around=position, window=window, pairs="keep", lens=True)
         return await self._page(handle, near, 10 * (window + 1))
 
-    @told
+    @explained_to_model
     async def read_event(
         self,
         session_id: SessionId,
@@ -219,7 +219,7 @@ class ReadingTools:
             "parts": len(parts),
         }
 
-    @told
+    @explained_to_model
     async def list_sessions(
         self,
         q: Annotated[str | None, Field(description="Words in the title or the id.", max_length=500)] = None,
@@ -235,7 +235,7 @@ class ReadingTools:
         chosen = fitting(listed, self._shown.room)
         return {"sessions": chosen, "more": len(chosen) < len(listed) or len(found) == limit}
 
-    @told
+    @explained_to_model
     async def recall(
         self,
         query: Annotated[str | None, Field(description="Words to look for.", max_length=2_000)] = None,

@@ -53,7 +53,6 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, MeasuredLog
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.shared import boottime
-from durable_sessions.node.beat_relay import BEATS, BeatRelay
 from durable_sessions.node.catalog_shadows import CatalogShadows
 from durable_sessions.node.cluster_keys import share_signing_keys
 from durable_sessions.node.cluster_limits import cluster_limits, cluster_settings
@@ -65,6 +64,7 @@ from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.former_partitions import FormerPartitions
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.hand_overs import HandOvers
+from durable_sessions.node.heartbeat_relay import BEATS, HeartbeatRelay
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress, link_address
 from durable_sessions.node.link_server import LinkServer
@@ -155,7 +155,7 @@ class ClusterNode:
         self.keys = SystemKeys(self._process, self._system, self.id)
         self._links: list[NodeLink] = []
         self._rates = RateExchange(self._process.keys, lambda: self._links, self.id, limits)
-        self._relay = BeatRelay(self.members, lambda: self._links, self._hear, self.timing)
+        self._relay = HeartbeatRelay(self.members, lambda: self._links, self._hear, self.timing)
         self.shadows = CatalogShadows(logs.bucket, settings.data, limits)
         self._former = FormerPartitions(
             settings.data,
@@ -260,7 +260,7 @@ class ClusterNode:
         if self._route is not None:
             supervisor.start("rates", self._rates.run)
             self.keys.follow()
-        await self._channel.open(self._hear_told)
+        await self._channel.open(self._hear_usual)
         self._awake_at = boottime()
         self._tasks = [
             asyncio.create_task(run(), name=name)
@@ -409,13 +409,15 @@ class ClusterNode:
             problem=self.problem,
             settings=self._fingerprint,
             level=LEVEL,
-            partitions=tuple(self._told(number) for number in self.partitions if self._has_told(number)),
+            partitions=tuple(
+                self._partition_beat(number) for number in self.partitions if self._is_in_beat(number)
+            ),
         )
 
-    def _has_told(self, number: int) -> bool:
+    def _is_in_beat(self, number: int) -> bool:
         return self.serving(number) is not None or number in self.released or number in self.shadows
 
-    def _told(self, number: int) -> PartitionBeat:
+    def _partition_beat(self, number: int) -> PartitionBeat:
         owned = self.owned.get(number)
         if owned is not None and owned.serving is not None:
             return PartitionBeat(
@@ -429,7 +431,7 @@ class ClusterNode:
         released = self.released.get(number)
         return released or PartitionBeat(number, catalog=self.shadows.manifest(number))
 
-    def _hear_told(self, data: bytes) -> None:
+    def _hear_usual(self, data: bytes) -> None:
         """Take a heartbeat that came on its usual way."""
         self._relay.heard()
         self._hear(data)

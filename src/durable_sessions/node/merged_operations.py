@@ -103,7 +103,7 @@ class MergedOperations:
         except DurableSessionsError as error:
             return app.refuse(request, error)
         answers = await self._ask(part_request(request, STATUS, b""))
-        parts = {at.digits: _told(said) for at, said in answers.items()}
+        parts = {at.digits: _status_part(said) for at, said in answers.items()}
         return Response(200, _JSON, merged_status(parts, app.operations.key_counts()))
 
     async def _flush(self, request: Request) -> Answer:
@@ -172,7 +172,7 @@ def _readiness(answer: Response) -> Readiness:
         return Readiness("not ready", SearchReadiness("failing"), reason="its process cannot be reached")
 
 
-def _told(answer: Response) -> StatusPart | str:
+def _status_part(answer: Response) -> StatusPart | str:
     """Return what a partition tells of itself, or why it does not."""
     try:
         if answer.status == 200:

@@ -197,12 +197,12 @@ class DockerSandbox(Sandbox):
         return remote.listed(names)
 
     def _suspend(self) -> None:
-        self._do("pause", self.id)
+        self._run_docker("pause", self.id)
 
     def _resume(self) -> None:
-        self._do("unpause", self.id)
+        self._run_docker("unpause", self.id)
 
-    def _do(self, *words: str) -> None:
+    def _run_docker(self, *words: str) -> None:
         done = self._docker.ask(*words)
         if done.exit_code != 0:
             self._require_running(done.stderr)

@@ -262,7 +262,7 @@ class View:
         addresses = [address for _, address in found]
         streams: list[Any] = self._searcher.fast_field_values("stream", addresses)
         positions: list[Any] = self._searcher.fast_field_values("position", addresses)
-        ranks = (_told(rank, lift) if lift else rank for rank, _ in found)
+        ranks = (_shown_score(rank, lift) if lift else rank for rank, _ in found)
         places = zip(ranks, streams, positions, strict=True)
         if by is None:
             ranked = sorted(places, key=lambda hit: (-_compared(hit[0]), hit[1], hit[2]))
@@ -321,7 +321,7 @@ def _same(one: float, other: float) -> bool:
     return _compared(one) == _compared(other)
 
 
-def _told(score: float, lift: float) -> float:
+def _shown_score(score: float, lift: float) -> float:
     """Return the score that a hit is told with: that of bookkeeping is less than every other."""
     return score - lift if score >= lift else score * BOOKKEEPING_SHARE
 

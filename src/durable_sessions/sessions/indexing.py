@@ -8,7 +8,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.sessions import original_times, record, summary, view
-from durable_sessions.sessions.graph.control import CONTROL, THEIR_OUTCOMES, Control
+from durable_sessions.sessions.graph.control import CONTROL, MANAGED_OUTCOMES, Control
 from durable_sessions.storage.indexed import IndexedStream
 from durable_sessions.streams.stream import Key
 
@@ -50,7 +50,7 @@ def _work_terms(said: record.Record, attributes: Mapping[str, bytes]) -> list[in
     terms = [] if said.forked_from is None else [term_of(FORKED_FROM, said.forked_from.session_id)]
     if view.awaits_approval(attributes):
         terms.append(term_of(WAITS_FOR, APPROVAL))
-    if CONTROL not in attributes and THEIR_OUTCOMES not in attributes:
+    if CONTROL not in attributes and MANAGED_OUTCOMES not in attributes:
         return terms
     control = Control(attributes, DEFAULT_LIMITS)
     core = control.core

@@ -8,7 +8,7 @@ import msgspec
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.sessions import cost_budget, event_ids, original_times, record, summary
 from durable_sessions.sessions.graph import shown_control
-from durable_sessions.sessions.graph.control import APPROVALS, CONTROL, METER, THEIR_OUTCOMES, Control
+from durable_sessions.sessions.graph.control import APPROVALS, CONTROL, MANAGED_OUTCOMES, METER, Control
 from durable_sessions.sessions.leases import LeaseTimes
 from durable_sessions.sessions.record import ForkedFrom
 from durable_sessions.sessions.session_lookup import session_of
@@ -91,7 +91,7 @@ def session_object(
 def control_of(durable: StreamView) -> Control | None:
     """Return what can refuse appends to a session, and when it is done; None if it has neither, as most."""
     attributes = durable.attributes
-    is_worked = any(name in attributes for name in (CONTROL, METER, THEIR_OUTCOMES))
+    is_worked = any(name in attributes for name in (CONTROL, METER, MANAGED_OUTCOMES))
     return Control(attributes, DEFAULT_LIMITS) if is_worked else None
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol, TypeVar
 from durable_sessions.storage.door import StreamListener
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.reported_streams import Tail
 from durable_sessions.streams.state import State
-from durable_sessions.streams.told import Tail
 
 T = TypeVar("T")
 

@@ -25,11 +25,11 @@ from durable_sessions.streams import subscribe, wakes
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect, StreamTold
 from durable_sessions.streams.globs import Glob
+from durable_sessions.streams.reported_streams import Tail
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind, Link, Subscription, SubscriptionKey
-from durable_sessions.streams.told import Tail
 from durable_sessions.streams.wakes import Claim, Hold
 from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle, stream_at
 from durable_sessions.tasks import TaskSupervisor
@@ -124,13 +124,13 @@ class SubscriptionManager:
         told: list[StreamTold] = []
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
-            news = state.subscriptions.told.news(workspace, tails)
+            news = state.subscriptions.reported.news(workspace, tails)
             told.extend(effect for effect in news if self._is_wanted(state, effect))
             return told, None
 
         committed = self._partition.commit(decide)
         for effect in told:
-            self._wakeups.told(Key(workspace, effect.path), gone=effect.tail is None)
+            self._wakeups.tail_reported(Key(workspace, effect.path), gone=effect.tail is None)
         await committed
 
     def _is_wanted(self, state: State, effect: StreamTold) -> bool:
@@ -224,7 +224,7 @@ class SubscriptionManager:
             await asyncio.sleep(0)
             if len(matched) > self._limits.subscription_streams_max:
                 break  # too many: refused by the decision
-        for path in self._state.subscriptions.told.paths(workspace):
+        for path in self._state.subscriptions.reported.paths(workspace):
             if glob.matches(path):
                 matched[path] = None
         found: dict[str, Link] = {}

@@ -16,8 +16,8 @@ from durable_sessions.storage.door import Streams
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.patterns import PatternIndex
 from durable_sessions.streams.readonly import StreamRecord
+from durable_sessions.streams.reported_streams import Tail
 from durable_sessions.streams.stream import Key
-from durable_sessions.streams.told import Tail
 
 logger = structlog.get_logger(__name__)
 

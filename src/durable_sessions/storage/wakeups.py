@@ -126,7 +126,7 @@ class Wakeups:
     def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
         """Do nothing: a subscriber who is told of a record gets what it is when he reads it."""
 
-    def told(self, key: Key, *, gone: bool) -> None:
+    def tail_reported(self, key: Key, *, gone: bool) -> None:
         """Wake the subscriptions of a stream of another partition, of which news has come."""
         if gone:
             self._removed(key)

@@ -247,8 +247,8 @@ def _is_current(state: State, workspace: str, path: str, link: Link) -> bool:
     """Say whether an explicit link is still up to date, looking only at what is in memory."""
     if link.stream is None:
         key = Key(workspace, path)  # a stream that was made since is in memory
-        return key not in state.streams and state.subscriptions.told.get(key) is None
-    stream = state.by_id.get(link.stream) or state.subscriptions.told.numbered(link.stream)
+        return key not in state.streams and state.subscriptions.reported.get(key) is None
+    stream = state.by_id.get(link.stream) or state.subscriptions.reported.numbered(link.stream)
     # A stream that is mortal may have expired since.
     return stream is not None and stream.tail == link.acked and not stream.soft_deleted and not stream.mortal
 

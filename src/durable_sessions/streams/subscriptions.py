@@ -29,8 +29,8 @@ from durable_sessions.streams.effects import (
 )
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.patterns import PatternIndex
+from durable_sessions.streams.reported_streams import ReportedStreams
 from durable_sessions.streams.stream import Key
-from durable_sessions.streams.told import ToldStreams
 
 Kind: TypeAlias = Literal["webhook", "pull-wake"]
 
@@ -135,7 +135,7 @@ class Subscriptions:
         self._patterns: dict[str, PatternIndex[SubscriptionKey]] = {}
         self._bytes: Counter[str] = Counter()
         self._count = 0
-        self.told = ToldStreams()
+        self.reported = ReportedStreams()
 
     def __bool__(self) -> bool:
         return bool(self.by_workspace)
@@ -194,7 +194,7 @@ class Subscriptions:
     def snapshot(self) -> list[SubscriptionEffect]:
         """Return effects that give the same subscriptions when they are applied to none."""
         own = [effect for subscription in self for effect in _effects(subscription)]
-        return [*own, *self.told.snapshot()]
+        return [*own, *self.reported.snapshot()]
 
     def apply(self, effect: Effect) -> None:
         """Apply one effect on a subscription."""
@@ -204,7 +204,7 @@ class Subscriptions:
             return
         if isinstance(effect, StreamTold):
             stream = Key(effect.workspace, effect.path)
-            self.told.apply(effect, watched=stream in self._watchers)
+            self.reported.apply(effect, watched=stream in self._watchers)
             self.appended(stream)
             return
         subscription = self.by_workspace[effect.workspace][effect.id]
@@ -256,7 +256,7 @@ class Subscriptions:
     def _link(self, subscription: Subscription, links: Sequence[tuple[str, bool, int, int | None]]) -> None:
         """Add or replace links; there may be ten thousand at once, so this loop does little."""
         workspace, held, behind = subscription.key.workspace, subscription.links, subscription.behind
-        watchers, told, added = self._watchers, self.told, 0
+        watchers, reported, added = self._watchers, self.reported, 0
         for path, explicit, acked, stream in links:
             known = held.get(path)
             if known is None:
@@ -267,8 +267,8 @@ class Subscriptions:
             # Looking the stream up could load it, so a new link counts as behind until a decision needs it.
             behind[path] = None
             key = Key(workspace, path)
-            if told:
-                told.watched(key)
+            if reported:
+                reported.watched(key)
             watching = watchers.get(key)
             if watching is None:
                 watchers[key] = {subscription.key: subscription}
@@ -284,7 +284,7 @@ class Subscriptions:
         del self._watchers[stream][subscription.key]
         if not self._watchers[stream]:
             del self._watchers[stream]
-            self.told.drop(stream)
+            self.reported.drop(stream)
 
 
 def links_as_effects(key: SubscriptionKey, links: Mapping[str, Link]) -> Iterator[Linked]:

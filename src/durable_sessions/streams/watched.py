@@ -25,12 +25,12 @@ class StreamInfo(msgspec.Struct, frozen=True):
 
 def stream_at(state: State, key: Key) -> Stream | None:
     """Return the stream at a path, of this partition or as another one has told of it."""
-    return state.get(key) or state.subscriptions.told.get(key)
+    return state.get(key) or state.subscriptions.reported.get(key)
 
 
 def peeked(state: State, number: int) -> Stream | None:
     """Return a stream by its number without bringing it into memory, or as another partition told of it."""
-    return state.by_id.get(number) or state.subscriptions.told.numbered(number) or state.peek_id(number)
+    return state.by_id.get(number) or state.subscriptions.reported.numbered(number) or state.peek_id(number)
 
 
 def visible(state: State, key: Key, now_ms: int) -> Stream | None:
@@ -43,7 +43,7 @@ def linked(state: State, link: Link, now_ms: int) -> Stream | None:
     """Return the stream that a link is about, None if it is gone or was never there."""
     stream = None
     if link.stream is not None:
-        stream = state.subscriptions.told.numbered(link.stream) or state.get_id(link.stream)
+        stream = state.subscriptions.reported.numbered(link.stream) or state.get_id(link.stream)
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
@@ -89,7 +89,7 @@ def infos_of(
 
 def _is_gone(state: State, number: int, now_ms: int) -> bool:
     """Say whether a linked stream is known to be gone; one that nobody has used since is still there."""
-    if state.subscriptions.told.is_gone(number):
+    if state.subscriptions.reported.is_gone(number):
         return True
     stream = state.by_id.get(number)
     if stream is None:

@@ -4,7 +4,7 @@ import pytest
 
 from durable_sessions import errors
 from durable_sessions.cli.main import cli
-from durable_sessions.cli.refusal_advice import ADVICE, told
+from durable_sessions.cli.refusal_advice import ADVICE, in_words_of_commands
 from durable_sessions.client.errors import ApiError
 
 TEMPLATES = {
@@ -38,4 +38,7 @@ def test_advice_on_an_unknown_session_names_none() -> None:
         TEMPLATES["session_paused"].format(kind="worker"),
         details={"error_code": "session_paused"},
     )
-    assert told(refused) == "The session is paused and takes no worker now. To go on: ds resume SESSION"
+    assert (
+        in_words_of_commands(refused)
+        == "The session is paused and takes no worker now. To go on: ds resume SESSION"
+    )

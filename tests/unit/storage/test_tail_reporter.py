@@ -13,8 +13,8 @@ from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.tail_reporter import TailReporter
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
+from durable_sessions.streams.reported_streams import Tail
 from durable_sessions.streams.stream import Key
-from durable_sessions.streams.told import Tail
 from durable_sessions.testing.memory_log import MemoryLog
 from tests.support.waiting import until
 

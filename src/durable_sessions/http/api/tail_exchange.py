@@ -19,9 +19,9 @@ from durable_sessions.streams import wake_intake
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.outbox import OwedRecord
 from durable_sessions.streams.placements import AT_HOME
+from durable_sessions.streams.reported_streams import Tail
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
-from durable_sessions.streams.told import Tail
 from durable_sessions.streams.wake_intake import WakeEvent
 
 FOLDER = "__subscriptions"

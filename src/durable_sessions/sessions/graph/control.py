@@ -11,24 +11,24 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from durable_sessions.limits import Limits
-from durable_sessions.sessions.graph import approvals, outcome, schemas, strict, their_outcomes
+from durable_sessions.sessions.graph import approvals, managed_outcomes, outcome, schemas, strict
 from durable_sessions.sessions.graph.approvals import PendingApproval
 from durable_sessions.sessions.graph.budget import MEASURED, CostLimit, Meter, Trip
 from durable_sessions.sessions.graph.happened import Happened
 from durable_sessions.sessions.graph.lease import Lease
+from durable_sessions.sessions.graph.managed_outcomes import ManagedOutcomes
 from durable_sessions.sessions.graph.outcome import DoneCondition
 from durable_sessions.sessions.graph.schemas import See, StrictEvent
-from durable_sessions.sessions.graph.their_outcomes import TheirOutcomes
 
 CONTROL = "control"
 GENERATORS = "generators"
 OUTCOME = "outcome"
 APPROVALS = "approvals"
 METER = "meter"
-THEIR_OUTCOMES = "their_outcomes"
+MANAGED_OUTCOMES = "their_outcomes"  # the name under which it is stored
 GENERATED = ("agent.", "adk.", "agent-framework.", "claude.", "langgraph.", "openai.", "pydantic.")
 """What the types of an agent's work begin with, also where an adapter keeps it as its framework has it."""
-ATTRIBUTES = (CONTROL, GENERATORS, OUTCOME, APPROVALS, METER, THEIR_OUTCOMES)
+ATTRIBUTES = (CONTROL, GENERATORS, OUTCOME, APPROVALS, METER, MANAGED_OUTCOMES)
 
 
 class SessionRoute(msgspec.Struct, omit_defaults=True):
@@ -84,7 +84,7 @@ _DECODERS: dict[str, "msgspec.json.Decoder[Any]"] = {
     OUTCOME: msgspec.json.Decoder(DoneCondition),
     APPROVALS: msgspec.json.Decoder(list[PendingApproval]),
     METER: msgspec.json.Decoder(Meter),
-    THEIR_OUTCOMES: msgspec.json.Decoder(TheirOutcomes),
+    MANAGED_OUTCOMES: msgspec.json.Decoder(ManagedOutcomes),
 }
 
 
@@ -124,25 +124,25 @@ class Control:
         return self._part(METER, _nothing)  # type: ignore[no-any-return]
 
     @property
-    def their_outcomes(self) -> TheirOutcomes | None:
+    def managed_outcomes(self) -> ManagedOutcomes | None:
         """The outcomes in Managed Agents' words, None without any."""
-        return self._part(THEIR_OUTCOMES, _nothing)  # type: ignore[no-any-return]
+        return self._part(MANAGED_OUTCOMES, _nothing)  # type: ignore[no-any-return]
 
     @property
     def done(self) -> bool | None:
         """Whether all features and all outcomes in Managed Agents' words pass; None without any."""
-        outcome, theirs = self.outcome, self.their_outcomes
-        if outcome is None and theirs is None:
+        outcome, managed = self.outcome, self.managed_outcomes
+        if outcome is None and managed is None:
             return None
-        return (outcome is None or outcome.done) and (theirs is None or theirs.done)
+        return (outcome is None or outcome.done) and (managed is None or managed.done)
 
     @property
     def through(self) -> int:
         """The position behind the last event that changed control: a fork from there on copies it."""
         generated = max(self.generators.values(), default=-1) + 1
         metered = 0 if self.meter is None else self.meter.through
-        theirs = 0 if self.their_outcomes is None else self.their_outcomes.through
-        return max(self.core.through, generated, metered, theirs)
+        managed = 0 if self.managed_outcomes is None else self.managed_outcomes.through
+        return max(self.core.through, generated, metered, managed)
 
     def attributes(self) -> dict[str, bytes]:
         """Return everything as attributes."""
@@ -183,9 +183,9 @@ class Control:
             self.core.through = happened.position + 1
         if kind in MEASURED and self.meter is not None:
             self.meter.count(happened)
-        if kind in their_outcomes.TYPES:
-            self._parts[THEIR_OUTCOMES] = their_outcomes.stepped(
-                self.their_outcomes,
+        if kind in managed_outcomes.TYPES:
+            self._parts[MANAGED_OUTCOMES] = managed_outcomes.stepped(
+                self.managed_outcomes,
                 happened,
                 is_generator=happened.actor in self.generators,
                 limits=self._limits,

@@ -17,9 +17,9 @@ from durable_sessions.sessions.graph.budget import MEASURED, Meter
 from durable_sessions.sessions.graph.companions import Companions, IsCall, Word
 from durable_sessions.sessions.graph.control import CONTROL, GENERATED, GENERATORS, METER, Control, Core
 from durable_sessions.sessions.graph.happened import Happened
+from durable_sessions.sessions.graph.managed_outcomes import TYPES
 from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.graph.schemas import Imported, StrictEvent
-from durable_sessions.sessions.graph.their_outcomes import TYPES
 
 Knows = Callable[[str], bool]
 """Says whether the session has an event, or the append has it further in front."""

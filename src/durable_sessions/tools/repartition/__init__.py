@@ -191,7 +191,7 @@ class Repartition:
             if home_partition(*name, of=partition.of) == partition.number
         }
         base = first_manifest(partition, [one.archive.manifest for one in old], self._stopped)
-        contents = PartitionContents(streams, [*own, *_told(own, numbers, old)], placed)
+        contents = PartitionContents(streams, [*own, *_reported_tails(own, numbers, old)], placed)
         return await write_partition(self._stopped, self._bucket, partition, contents, base, self._target)
 
 
@@ -226,7 +226,7 @@ async def _subscriptions(old: Sequence[StoppedPartition]) -> list[SubscriptionEf
     return state.subscriptions.snapshot()
 
 
-def _told(
+def _reported_tails(
     own: Sequence[SubscriptionEffect], numbers: Collection[int], old: Sequence[StoppedPartition]
 ) -> list[StreamTold]:
     """Return how far streams reach that subscriptions of a new partition watch, and that it does not have."""

@@ -36,16 +36,16 @@ _UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vau
 
 
 def _advice(unknown: str) -> str:
-    return _told(unknown, NativeSessionBody.__struct_fields__)
+    return _with_metadata_advice(unknown, NativeSessionBody.__struct_fields__)
 
 
 def _update_advice(unknown: str) -> str:
     if unknown in NativeSessionBody.__struct_fields__:
         return "It is given when a session is created and cannot be changed; leave it out."
-    return _told(unknown, _UPDATABLE)
+    return _with_metadata_advice(unknown, _UPDATABLE)
 
 
-def _told(unknown: str, known: Sequence[str]) -> str:
+def _with_metadata_advice(unknown: str, known: Sequence[str]) -> str:
     advice = json_body.advice(unknown, known)
     return advice if advice.endswith("?") else f"{advice} Send what is your own in metadata."
 

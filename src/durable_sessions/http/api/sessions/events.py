@@ -35,7 +35,7 @@ from durable_sessions.http.openapi.request_headers import (
 )
 from durable_sessions.http.openapi.search import FIELDS as SEARCHED_FIELDS
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import clipping, lens_member, threads, tool_pairs
+from durable_sessions.sessions import clipping, event_lenses, threads, tool_pairs
 from durable_sessions.sessions.reading import EventPage
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.sessions.session_lookup import session_of
@@ -216,7 +216,7 @@ class Events:
         clip, lens = asked.whole_if_given(described.CLIP), asked.flag(described.LENS)
         position, stored = await self._sessions.events.by_id(durable, event)
         if lens:
-            stored = await CPU.run(lens_member.with_lens, stored)
+            stored = await CPU.run(event_lenses.with_lens, stored)
         if clip is not None and len(stored) > clip:
             stored = await CPU.run(clipping.clip, stored, clip)
         fields = [JSON, _NO_STORE, incarnations.of(durable), (EVENT_POSITION, b"%d" % position)]
@@ -281,7 +281,7 @@ async def _copy(page: EventPage, asked: Range) -> None:
         return
     events = page.events()
     if asked.lens:
-        events = await CPU.run(lens_member.with_lenses, events)
+        events = await CPU.run(event_lenses.with_lenses, events)
     clip = asked.clip
     if clip is not None and any(len(event) > clip for event in events):
         events = await CPU.run(clipping.clip_all, events, clip)

@@ -10,7 +10,7 @@ from durable_sessions.cluster.members import ClusterMembers
 from durable_sessions.errors import LinkDownError
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.log.shared import boottime
-from durable_sessions.node.beat_relay import BEATS, BeatRelay
+from durable_sessions.node.heartbeat_relay import BEATS, HeartbeatRelay
 from durable_sessions.node.link import NodeLink
 from tests.support.waiting import until
 
@@ -23,7 +23,7 @@ OWNER = NodeHeartbeat("b", "b", "", number=7, partitions=(PartitionBeat(3, owns=
 class Link:
     """A link to a node that answers with what it has heard; None if it is down."""
 
-    def __init__(self, other: BeatRelay | None) -> None:
+    def __init__(self, other: HeartbeatRelay | None) -> None:
         self._other = other
         self.asked = 0
 
@@ -42,7 +42,7 @@ class Member:
         self.links = links
         self.members = ClusterMembers(QUICK)
         found = cast(Any, lambda: cast("list[NodeLink]", self.links))
-        self.relay = BeatRelay(self.members, found, self.hear, QUICK)
+        self.relay = HeartbeatRelay(self.members, found, self.hear, QUICK)
 
     def hear(self, data: bytes) -> None:
         beat = NodeHeartbeat.decode(data)

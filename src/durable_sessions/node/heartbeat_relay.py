@@ -24,7 +24,7 @@ BEATS = ROOT + b"beats"
 _BEATS = msgspec.msgpack.Decoder(list[bytes])
 
 
-class BeatRelay:
+class HeartbeatRelay:
     """Asks other nodes for heartbeats while none comes; ``links`` returns those to all others now."""
 
     def __init__(

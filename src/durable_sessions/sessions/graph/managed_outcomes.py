@@ -11,7 +11,7 @@ TYPES = frozenset({DEFINED, EVALUATED})
 _SATISFIED = "satisfied"
 
 
-class TheirOutcomes(msgspec.Struct):
+class ManagedOutcomes(msgspec.Struct):
     """By its id whether each passes; ``through`` is behind the last event that said so."""
 
     passing: dict[str, bool] = {}
@@ -24,14 +24,14 @@ class TheirOutcomes(msgspec.Struct):
 
 
 def stepped(
-    outcomes: TheirOutcomes | None, happened: Happened, *, is_generator: bool, limits: Limits
-) -> TheirOutcomes | None:
+    outcomes: ManagedOutcomes | None, happened: Happened, *, is_generator: bool, limits: Limits
+) -> ManagedOutcomes | None:
     """Return the outcomes after an event; a verdict of who did the work counts for nothing."""
     name = happened.members.text("outcome_id")
     if name is None:
         return outcomes
     if happened.type == DEFINED:
-        outcomes = TheirOutcomes() if outcomes is None else outcomes
+        outcomes = ManagedOutcomes() if outcomes is None else outcomes
         if name not in outcomes.passing and len(outcomes.passing) < limits.session_outcomes_max:
             outcomes.passing[name] = False
             outcomes.through = happened.position + 1

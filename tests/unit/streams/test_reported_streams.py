@@ -3,18 +3,18 @@
 import msgspec
 import pytest
 
-from durable_sessions.streams import told, wake_intake
+from durable_sessions.streams import reported_streams, wake_intake
 from durable_sessions.streams.effects import RecordsAppended, StreamCreated, StreamRemoved, StreamTold
+from durable_sessions.streams.reported_streams import ReportedStreams, Tail
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscriptions import Subscriptions
-from durable_sessions.streams.told import Tail, ToldStreams
 from durable_sessions.streams.wake_intake import WakeEvent
 
 OTHER = 1 << 40
 
 
-def tell(streams: ToldStreams, *tails: Tail, watched: bool = True) -> list[StreamTold]:
+def tell(streams: ReportedStreams, *tails: Tail, watched: bool = True) -> list[StreamTold]:
     news = list(streams.news("w", tails))
     for effect in news:
         streams.apply(effect, watched=watched)
@@ -22,7 +22,7 @@ def tell(streams: ToldStreams, *tails: Tail, watched: bool = True) -> list[Strea
 
 
 def test_only_what_is_newer_is_news() -> None:
-    streams = ToldStreams()
+    streams = ReportedStreams()
     assert len(tell(streams, Tail("a", OTHER, 0, 3))) == 1
     assert not tell(streams, Tail("a", OTHER, 0, 3), Tail("a", OTHER, 0, 2)), "known, and older"
     assert not tell(streams, Tail("b", OTHER + 1, 0, None)), "gone, and never heard of"
@@ -33,7 +33,7 @@ def test_only_what_is_newer_is_news() -> None:
 
 
 def test_a_stream_that_is_made_again_replaces_the_one_before() -> None:
-    streams = ToldStreams()
+    streams = ReportedStreams()
     tell(streams, Tail("a", OTHER + 5, 0, 3))
     assert not tell(streams, Tail("a", OTHER + 4, 0, 8)), "an older one of the same partition"
     assert not tell(streams, Tail("a", OTHER + 4, 0, None)), "the end of an older one"
@@ -46,8 +46,8 @@ def test_a_stream_that_is_made_again_replaces_the_one_before() -> None:
 
 
 def test_what_nobody_watches_is_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "_UNWATCHED_MAX", 2)
-    streams = ToldStreams()
+    monkeypatch.setattr(reported_streams, "_UNWATCHED_MAX", 2)
+    streams = ReportedStreams()
     tell(streams, Tail("watched", OTHER, 0, 1))
     for number in range(1, 3):
         tell(streams, Tail(f"{number}", OTHER + number, 0, 1), watched=False)
@@ -65,8 +65,8 @@ def test_a_snapshot_gives_the_same_streams() -> None:
     again = Subscriptions()
     for effect in subscriptions.snapshot():
         again.apply(effect)
-    assert list(again.told.snapshot()) == list(subscriptions.told.snapshot())
-    assert len(again.told) == 3
+    assert list(again.reported.snapshot()) == list(subscriptions.reported.snapshot())
+    assert len(again.reported) == 3
 
 
 def wake(generation: int, created_at_ms: int = 7) -> WakeEvent:

@@ -23,7 +23,7 @@ class Tail(NamedTuple):
     tail: int | None
 
 
-class ToldStreams:
+class ReportedStreams:
     """The reported tails, changed by effects and by nothing else.
 
     A stream that no subscription watches is kept only for a while: a subscription may be about to link it.
@@ -36,7 +36,7 @@ class ToldStreams:
         self._gone: dict[int, None] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToldStreams) and list(self.snapshot()) == list(other.snapshot())
+        return isinstance(other, ReportedStreams) and list(self.snapshot()) == list(other.snapshot())
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
