@@ -273,8 +273,9 @@ class Limits:
     # Artifacts that are being stored or sent, all together. Beyond it: 503 with Retry-After; one key may hold
     # what it leaves free, so at most half. Beyond that: 429.
     artifact_memory_bytes_max: int = 256 * MIB
-    # An artifact that nothing names is kept for so long after it was stored, or stored once more.
-    artifact_grace_seconds: float = 24 * 3600.0
+    # An artifact that nothing names is kept for so long after it was stored, or stored once more. This and
+    # three looks fit into delete_within_seconds, since the event that named it may have been erased.
+    artifact_grace_seconds: float = 12 * 3600.0
     # How often it is looked for artifacts that nothing names. They go when two looks have found them so.
     artifact_sweep_seconds: float = 4 * 3600.0
     # Artifacts in one question to a partition about which of them it names.

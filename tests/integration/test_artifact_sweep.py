@@ -25,7 +25,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.anyio
 
 LIMITS = replace(DEFAULT_LIMITS, artifact_sweep_seconds=10**6)
-DAY = LIMITS.artifact_grace_seconds
+GRACE = LIMITS.artifact_grace_seconds
 
 
 class World:
@@ -89,10 +89,10 @@ async def divided(tmp_path: Path) -> AsyncIterator[World]:
         yield one
 
 
-async def test_what_nothing_names_goes_when_it_is_a_day_old_and_two_looks_agree(world: World) -> None:
+async def test_what_nothing_names_goes_when_it_is_old_enough_and_two_looks_agree(world: World) -> None:
     digest = await world.put("nobody names it")
     assert await world.sweep() == 0
-    world.clock.advance(DAY - 600)
+    world.clock.advance(GRACE - 600)
     assert await world.sweep() == 0
     world.clock.advance(1200)
     assert await world.sweep(1) == 0
@@ -108,11 +108,11 @@ async def test_what_nothing_names_goes_when_it_is_a_day_old_and_two_looks_agree(
 
 async def test_storing_it_once_more_makes_it_young_again(world: World) -> None:
     digest = await world.put("wanted")
-    world.clock.advance(DAY + 600)
+    world.clock.advance(GRACE + 600)
     assert await world.sweep(1) == 0
     await world.put("wanted")
     assert await world.sweep(1) == 0
-    world.clock.advance(DAY - 600)
+    world.clock.advance(GRACE - 600)
     assert await world.sweep(1) == 0
     assert await world.has(digest)
 
@@ -139,9 +139,25 @@ async def test_every_way_to_name_it_keeps_it(world: World) -> None:
     agent = {"name": "n", "model": "m", "system": f"use {digests['i']}"}
     assert (await world.api.post("/agents", json=agent)).status_code == 200
     await world.append("s8", {"type": "user.message", "content": [{"type": "text", "text": "j"}]})
-    world.clock.advance(DAY + 600)
+    world.clock.advance(GRACE + 600)
     assert await world.sweep(3) == 1
     assert [text for text in digests if not await world.has(digests[text])] == ["j"]
+
+
+async def test_its_bytes_go_within_the_promised_time_of_an_erasure(world: World) -> None:
+    """Also if it was stored just before, and one look in between found a partition silent."""
+    digest = await world.put("a secret")
+    (event,) = await world.append("s", {"type": "app.note", "it": digest})
+    redaction = {"events": [event["id"]], "reason": "asked for"}
+    assert (await world.api.post("/sessions/s/redact", json=redaction)).status_code == 200
+    promised = world.clock.now_ms() + LIMITS.delete_within_seconds * 1000
+    looks = 0
+    while world.clock.now_ms() + DEFAULT_LIMITS.artifact_sweep_seconds * 1000 <= promised:
+        world.clock.advance(DEFAULT_LIMITS.artifact_sweep_seconds)
+        looks += 1
+        if looks != 4:
+            await world.sweep(1)
+    assert world.files() == []
 
 
 async def test_it_goes_with_the_last_event_that_names_it(world: World) -> None:
@@ -152,7 +168,7 @@ async def test_it_goes_with_the_last_event_that_names_it(world: World) -> None:
     await world.append("gone", {**note, "it": digests["deleted"]})
     await world.append("source", {**note, "it": digests["forked"]})
     await world.api.put("/sessions/fork", headers={"Stream-Forked-From": "/v1/sessions/source"})
-    world.clock.advance(DAY + 600)
+    world.clock.advance(GRACE + 600)
     assert await world.sweep() == 0
     body = {"events": [first["id"]], "reason": "asked for"}
     assert (await world.api.post("/sessions/r/redact", json=body)).status_code == 200
@@ -170,7 +186,7 @@ async def test_a_redacted_artifact_stays_redacted(world: World) -> None:
     (first,) = await world.append("s", {"type": "app.note"})
     body = {"events": [first["id"]], "artifacts": [digest], "reason": "asked for"}
     await world.api.post("/sessions/s/redact", json=body)
-    world.clock.advance(2 * DAY)
+    world.clock.advance(2 * GRACE)
     await world.api.delete("/sessions/s")
     assert await world.sweep() == 0
     assert (await world.api.get(f"/artifacts/{digest}")).status_code == 410
@@ -179,7 +195,7 @@ async def test_a_redacted_artifact_stays_redacted(world: World) -> None:
 async def test_names_are_read_once_and_found_after_a_restart_and_without_the_file(world: World) -> None:
     digest = await world.put("kept")
     await world.append("s", {"type": "app.note", "it": digest})
-    world.clock.advance(DAY + 600)
+    world.clock.advance(GRACE + 600)
     assert await world.sweep() == 0
     names = world.engines[0].artifact_names
     assert names.segments_read == 1
@@ -207,7 +223,7 @@ async def test_it_is_named_in_its_workspace_only(tmp_path: Path) -> None:
         other = bearer(made.json()["secret"])
         digest = await world.put("in one workspace")
         await world.append("s", {"type": "app.note", "it": digest}, **other)
-        world.clock.advance(DAY + 600)
+        world.clock.advance(GRACE + 600)
         assert await world.sweep() == 1
 
 
@@ -221,7 +237,7 @@ async def test_a_hold_on_all_sessions_keeps_everything(tmp_path: Path) -> None:
         async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as api:
             world = World(server, api, clock)
             digest = await world.put("evidence")
-            clock.advance(2 * DAY)
+            clock.advance(2 * GRACE)
             assert await world.sweep() == 0
             assert await world.has(digest)
     finally:
@@ -235,7 +251,7 @@ async def test_all_partitions_are_asked_and_one_that_does_not_answer_keeps_every
     for number, digest in enumerate(digests):
         await divided.append(f"session-{number}", {"type": "app.note", "it": digest})
     unnamed = await divided.put("nobody names it")
-    divided.clock.advance(DAY + 600)
+    divided.clock.advance(GRACE + 600)
     owners = [engine for engine in divided.engines if engine.partition_id.number < 4]
     homes = {engine.partition_id.number for engine in owners}
     assert homes == {0, 1, 2, 3}
@@ -261,12 +277,12 @@ async def test_all_partitions_are_asked_and_one_that_does_not_answer_keeps_every
 async def test_what_is_about_to_be_named_by_another_partition_is_kept(divided: World) -> None:
     """An event that must find its artifact marks it as wanted, wherever its owner is."""
     digest = await divided.put("named at last")
-    divided.clock.advance(DAY + 600)
+    divided.clock.advance(GRACE + 600)
     assert await divided.sweep(1) == 0
     for number in range(8):
         event = {"type": "ds.artifact", "sha256": digest, "name": "n", "role": "diff"}
         await divided.append(f"session-{number}", event)
         await divided.api.delete(f"/sessions/session-{number}")
     assert await divided.sweep(3) == 0
-    divided.clock.advance(DAY + 600)
+    divided.clock.advance(GRACE + 600)
     assert await divided.sweep() == 1

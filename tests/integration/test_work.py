@@ -285,6 +285,94 @@ async def test_the_state_at_an_offset_stays_what_it_was(api: httpx2.AsyncClient)
             assert said in refused.json()["error"]["message"]
 
 
+async def test_a_ref_that_names_its_own_session_is_checked_too(api: httpx2.AsyncClient) -> None:
+    call = {"type": "agent.tool_use", "name": "deploy", "id": "c1"}
+    await send(api, call)
+    fact = {"type": "ds.fact", "key": "k", "value": 1}
+    for target, status in (("c1", 204), ("nowhere", 400)):
+        refs = [{"rel": "because", "id": target, "session": "s"}]
+        answer = await send(api, {**fact, "refs": refs})
+        assert answer.status_code == status, target
+    refused = answer.json()["error"]["details"]
+    assert (refused["error_code"], refused["path"]) == ("unresolved_reference", "refs[0]")
+    about = [{"rel": "about", "id": "c1", "session": name} for name in ("other", "s")]
+    await send(api, {"type": "note", "id": "c1"}, session="other")
+    await send(api, {"type": "ds.approval.requested", "question": "q", "refs": about})
+    shown = (await state(api))["approvals"]["pending"]
+    assert [one["about"] for one in shown] == ["c1"], "the one of this session"
+    await send(api, {"type": "ds.approval.requested", "question": "q", "refs": about[:1]})
+    assert [one["about"] for one in (await state(api))["approvals"]["pending"]] == ["c1", None]
+
+
+async def test_a_repeat_is_answered_when_what_it_refers_to_is_gone(api: httpx2.AsyncClient) -> None:
+    await send(api, {"type": "note", "id": "n"}, session="gone")
+    fact = {"type": "ds.fact", "key": "k", "value": 1, "id": "f"}
+    fact["refs"] = [{"rel": "because", "id": "n", "session": "gone"}]
+    unnamed = {name: value for name, value in fact.items() if name != "id"}
+    producer = {"Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0"}
+    body = {"because": fact["refs"]}
+    write = {"type": "ds.memory.written", "scope": "project:x", "key": "k", "value": 1, "why": "reflection"}
+    write |= {"id": "w", "refs": body["because"]}
+    requests: list[tuple[str, str, Any, dict[str, str]]] = [
+        ("POST", "/sessions/s/events", fact, {}),
+        ("POST", "/sessions/s/events", write, {}),
+        ("POST", "/sessions/keyed/events", unnamed, {"Idempotency-Key": "k"}),
+        ("POST", "/sessions/numbered/events", unnamed, producer),
+        ("PUT", "/sessions/begun", {"initial_events": [fact]}, {}),
+    ]
+    for method, path, sent, headers in requests:
+        answer = await api.request(method, path, json=sent, headers=headers)
+        assert answer.status_code in (201, 204), answer.text
+    ends = [(await api.get(path.removesuffix("/events"))).json()["next_offset"] for _, path, *_ in requests]
+    assert (await api.delete("/sessions/gone")).status_code == 200
+    for method, path, sent, headers in requests:
+        again = await api.request(method, path, json=sent, headers=headers)
+        assert again.status_code in (200, 204), (path, again.text)
+    assert ends == [
+        (await api.get(path.removesuffix("/events"))).json()["next_offset"] for _, path, *_ in requests
+    ]
+    # Together with a new event, too; but what is new is checked.
+    assert (await send(api, fact, {"type": "note"})).status_code == 204
+    for new in (unnamed, {**fact, "id": "g"}):
+        refused = await send(api, fact, new)
+        assert (refused.status_code, code(refused)) == (400, "unresolved_reference")
+        assert refused.json()["error"]["details"]["index"] == 1
+    refused = await api.put("/sessions/other", json={"initial_events": [fact]})
+    assert (refused.status_code, code(refused)) == (400, "unresolved_reference")
+
+
+@pytest.mark.parametrize("how", ["deleted", "redacted"])
+async def test_an_artifact_that_is_gone_is_no_obstacle_to_a_repeat(api: httpx2.AsyncClient, how: str) -> None:
+    digest = sha256(b"patch").hexdigest()
+    await api.put(f"/artifacts/{digest}", content=b"patch")
+    artifact = {"type": "ds.artifact", "sha256": digest, "name": "n", "role": "diff"}
+    await send(api, {"type": "note", "id": "n"}, {**artifact, "id": "a"})
+    if how == "deleted":
+        assert (await api.delete(f"/artifacts/{digest}")).status_code == 204
+    else:
+        redaction = {"events": ["n"], "artifacts": [digest], "reason": "r"}
+        assert (await api.post("/sessions/s/redact", json=redaction)).status_code == 200
+    assert (await send(api, {**artifact, "id": "a"})).status_code == 204
+    refused = await send(api, artifact)
+    assert (refused.status_code, code(refused)) == (400, "unresolved_reference")
+
+
+async def test_an_adoption_is_repeated_when_the_branch_is_gone(api: httpx2.AsyncClient) -> None:
+    await send(api, {"type": "note"})
+    await api.put("/sessions/b", headers={"Stream-Forked-From": "/v1/sessions/s"})
+    await send(api, {"type": "ds.fact", "key": "k", "value": 1}, session="b")
+    answers = []
+    for _ in range(2):
+        answers.append(
+            await api.post("/sessions/s/adopt", json={"session": "b"}, headers={"Idempotency-Key": "k"})
+        )
+        await api.delete("/sessions/b")
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    refused = await api.post("/sessions/s/adopt", json={"session": "b"}, headers={"Idempotency-Key": "l"})
+    assert (refused.status_code, code(refused)) == (404, "session_not_found")
+
+
 @pytest.mark.parametrize("how", ["close", "close with an outcome", "archive"])
 async def test_nobody_works_on_a_session_that_has_ended(api: httpx2.AsyncClient, how: str) -> None:
     """A plain close writes no event, so the last one still says that the session is running."""

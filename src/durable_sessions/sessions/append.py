@@ -89,12 +89,14 @@ def decide(
             conditions.require(state, None, batch.conditions)
             if batch.is_test:
                 return [], Stored(0, closed=False)
+        repeats.require_resolved(state, None, batch)
         begun = _begin(state, key, batch, now_ms, limits)
         effects += begun.effects
         stream = state.as_created(begun.created, begun.attributes)
     else:
         if batch.terms.incarnation is not None:
             require_incarnation(stream, batch.terms.incarnation)
+        repeats.require_resolved(state, stream, batch)
         # Before the conditions of the stream are checked: a retry must get the answer of the first attempt,
         # also if the session was closed or has grown since.
         found = repeats.answered_before(state, stream, batch, now_ms, limits)
@@ -216,7 +218,15 @@ def _governor(
         return None
     by = Appender(batch.actor, batch.may_judge)
     status = summary.of(attributes).status
-    governor = Governor(attributes, by, now_ms, limits, status, lambda event: event in batch.calls)
+    governor = Governor(
+        attributes,
+        by,
+        now_ms,
+        limits,
+        status,
+        lambda event: event in batch.calls,
+        session_of(stream.key),
+    )
     held_back = (draft.type for draft in batch.drafts if draft.imported != "trusted")
     try:
         governor.require_lease(held_back, batch.epoch)
@@ -339,12 +349,13 @@ def _place(
             added.names.append(Name(event_ids.id_name(draft.id), position, 1, draft.digest))
         event = draft.id or event_ids.event_id(tag, position, suffix)
         body, outcome, members = _with_outcome(draft, ids)
+        if index in batch.lives:
+            members = f'"ref_incarnations":{msgspec.json.encode(batch.lives[index]).decode()},'
+            body = b"{%b%b" % (members.encode(), draft.rest)
         if governor is not None:
             sent = SentEvent(draft.type, body, draft.strict, draft.imported)
             governor.take(sent, event, position, index, knows)
         front = f'"id":"{event}",{mark}"offset":"{offsets.encode(position)}",{back}'
-        if index in batch.lives:
-            front += f'"ref_incarnations":{msgspec.json.encode(batch.lives[index]).decode()},'
         mark = ""
         piece = draft.stored(front + members) + b","
         added.pieces.append(piece)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.sessions.conditions import Conditions
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.record import Record
@@ -22,10 +23,11 @@ class Batch:
     refused; otherwise the stored one stays, and the answer says so. ``digests`` are those of stored events
     that were read for the comparison, by the stream's tag and position. ``may_judge`` says that the caller is
     an evaluator, ``epoch`` is the lease that it states, ``calls`` are events known to be tool calls, and
-    ``lives`` the incarnations of the sessions that an event refers to, by its index. ``conditions`` must hold
-    at the tip; with them there may be no events, which only tests them. ``session`` is the record of a
-    session that this append creates, and ``opening`` what it begins with, in front of the events.
-    ``cost`` is a limit on cost that counts from behind these events on.
+    ``lives`` the incarnations of the sessions that an event refers to, by its index. ``unresolved`` are the
+    refusals of events that refer to what is not there, which count only for those that are new.
+    ``conditions`` must hold at the tip; with them there may be no events, which only tests them. ``session``
+    is the record of a session that this append creates, and ``opening`` what it begins with, in front of the
+    events. ``cost`` is a limit on cost that counts from behind these events on.
     """
 
     drafts: Sequence[Draft]
@@ -40,6 +42,7 @@ class Batch:
     epoch: int | None = None
     calls: Container[str] = ()
     lives: Mapping[int, list[str | None]] = field(default_factory=dict)
+    unresolved: Mapping[int, DurableSessionsError] = field(default_factory=dict)
     conditions: Conditions | None = None
     session: Record | None = None
     opening: Sequence[Draft] = ()

@@ -8,7 +8,7 @@ import msgspec
 from durable_sessions.errors import EventNotFoundError, EventTooLargeError, NotAForkError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, event_ids
+from durable_sessions.sessions import append, event_ids, repeats
 from durable_sessions.sessions.batch import JSON, Batch, Stored
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.folds import Folds
@@ -21,7 +21,7 @@ from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.graph.stored import happened
 from durable_sessions.sessions.leases import LeaseTimes
 from durable_sessions.sessions.reading import EventReader
-from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.session_lookup import session_of, usable
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.wake import Once, open_session
 from durable_sessions.storage.door import StreamView
@@ -98,6 +98,17 @@ class Branches:
             if stored is not None:
                 return stored
             taken = await self._taken(self._find(key), request)
+
+    async def adopted_before(self, key: Key, once: Once, incarnation: str | None) -> Stored | None:
+        """Return the answer of an earlier request with this key, None if there was none."""
+
+        def decide(state: State, now_ms: int) -> tuple[list[Effect], Stored | None]:
+            stream = usable(state, key, now_ms, [])
+            if stream is None or incarnation not in (None, event_ids.tag(stream)):
+                return [], None
+            return [], repeats.of_key(state, stream, once.key, once.check)
+
+        return await self._streams.commit(decide, (key,))
 
     def _ancestors(self, durable: StreamView, length: int) -> list[tuple[StreamView, int]]:
         """Return a session and those that it inherits from, with how much of each it has."""

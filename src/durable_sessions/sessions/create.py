@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import InvalidHeaderError, SessionExistsError
+from durable_sessions.errors import DurableSessionsError, InvalidHeaderError, SessionExistsError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, cost_budget, digests, event_ids, original_times, record, summary
@@ -34,8 +34,8 @@ class NewSession:
     With ``unique`` two initial events must not have the same id. ``source_life`` is the incarnation that the
     source of a fork must have. ``may_judge`` says that the caller is an evaluator. ``folded`` is the control
     of a source at the position where the fork begins, by (stream, position). With ``only_new`` a session that
-    exists is refused, even if it matches. ``calls`` and ``lives`` are what the initial events refer to, as in
-    an append.
+    exists is refused, even if it matches. ``calls``, ``lives`` and ``unresolved`` are what the initial events
+    refer to, as in an append.
     """
 
     record: Record
@@ -53,6 +53,7 @@ class NewSession:
     only_new: bool = False
     calls: Container[str] = ()
     lives: Mapping[int, list[str | None]] = field(default_factory=dict)
+    unresolved: Mapping[int, DurableSessionsError] = field(default_factory=dict)
     _digest: str | None = None
 
     def digest(self) -> str:
@@ -88,6 +89,8 @@ def decide(
             raise present(existing)
         ignored = _require_same(state, existing, request)
         return [], Made(False, event_ids.tag(existing), ignored)
+    if request.unresolved:  # checked of a new session only: of a repeat, the targets may be gone since
+        raise request.unresolved[min(request.unresolved)]
     _require_future(request, now_ms)
     wanted = create.Create(JSON, request.ttl_seconds, request.expires_at_ms, fork=request.fork)
     effects, _ = create.decide(state, key, wanted, now_ms, limits, None, frees=True)

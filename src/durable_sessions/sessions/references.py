@@ -11,6 +11,8 @@ import msgspec
 
 from durable_sessions.errors import (
     ArtifactNotFoundError,
+    ArtifactRedactedError,
+    DurableSessionsError,
     EventNotFoundError,
     SessionNotFoundError,
     UnresolvedReferenceError,
@@ -26,6 +28,7 @@ from durable_sessions.sessions.memory import resolving
 from durable_sessions.sessions.memory.resolving import MemoryResolver
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.door import StreamView
+from durable_sessions.storage.turns import Turn
 from durable_sessions.streams.stream import Key
 
 Find = Callable[[Key], StreamView]
@@ -53,10 +56,14 @@ _TYPE = msgspec.json.Decoder(_Typed)
 
 @dataclass(slots=True)
 class Resolved:
-    """What was found: the incarnations of other sessions by event, and the events that are tool calls."""
+    """What was found: the incarnations of other sessions by event, and the events that are tool calls.
+
+    ``refused`` says, by event, why one is refused if it is new: what it refers to is not there.
+    """
 
     lives: dict[int, list[str | None]] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
+    refused: dict[int, DurableSessionsError] = field(default_factory=dict)
 
 
 def needs_resolving(drafts: Sequence[Draft]) -> bool:
@@ -97,8 +104,9 @@ class References:
         self._limits = limits
 
     async def resolve(self, key: Key, drafts: Sequence[Draft], source: Key | None = None) -> Resolved:
-        """Look up everything that an append refers to outside of its own session, or refuse it.
+        """Look up everything that an append refers to outside of its own session.
 
+        What is not there refuses the event, unless that is a repeat, which only the decision can tell.
         A session that is created as a fork has the events of its ``source``.
         """
         resolved = Resolved()
@@ -107,26 +115,37 @@ class References:
         sent = {draft.id: draft.type for draft in drafts if draft.id is not None}
         others = {} if self._elsewhere is None else await self._known_elsewhere(self._elsewhere, key, drafts)
         for index, draft in enumerate(drafts):
-            event = draft.strict
-            if event is None:
+            if draft.strict is None:
                 continue
-            for at, ref in enumerate(event.refs):
-                await self._resolve_ref(key, ref, resolved, index, at, len(event.refs), others)
-                if turn.over:
-                    await turn.rest()
-            if isinstance(event, schemas.ContextReset):
-                if await self._type_of(source or key, event.checkpoint, sent) != "ds.checkpoint":
-                    raise UnresolvedReferenceError(
-                        what=f"{event.checkpoint} is no ds.checkpoint of this session",
-                        index=index,
-                        member="checkpoint",
-                    )
-            elif isinstance(event, schemas.ArtifactAttached):
-                await self._require_artifact(key, event.sha256, index, "sha256")
-            elif isinstance(event, schemas.ApprovalDecided):
-                await self._look_for_call(key, event.request, sent, resolved)
+            try:
+                await self._resolve_refs(key, draft.strict, resolved, index, others, turn)
+                await self._resolve_members(key, draft.strict, resolved, index, sent, source)
+            except UnresolvedReferenceError as refused:
+                resolved.refused[index] = refused
         await self._resolve_memory(key, drafts, resolved)
         return resolved
+
+    async def _resolve_members(
+        self,
+        key: Key,
+        event: schemas.StrictEvent,
+        resolved: Resolved,
+        index: int,
+        sent: dict[str, str],
+        source: Key | None,
+    ) -> None:
+        """Look up what a member of an event names."""
+        if isinstance(event, schemas.ContextReset):
+            if await self._type_of(source or key, event.checkpoint, sent) != "ds.checkpoint":
+                raise UnresolvedReferenceError(
+                    what=f"{event.checkpoint} is no ds.checkpoint of this session",
+                    index=index,
+                    member="checkpoint",
+                )
+        elif isinstance(event, schemas.ArtifactAttached):
+            await self._require_artifact(key, event.sha256, index, "sha256")
+        elif isinstance(event, schemas.ApprovalDecided):
+            await self._look_for_call(key, event.request, sent, resolved)
 
     async def _known_elsewhere(
         self, elsewhere: Elsewhere, key: Key, drafts: Sequence[Draft]
@@ -137,7 +156,8 @@ class References:
             for ref in () if draft.strict is None else draft.strict.refs:
                 if ref.session is not None and ref.artifact is None:
                     other = Key(key.workspace, record.path_of(ref.session))
-                    asked.setdefault(other, {})[ref.id] = None
+                    if other != key:
+                        asked.setdefault(other, {})[ref.id] = None
         known: dict[Key, KnownEvents] = {}
         for other, events in asked.items():
             # Looked for here first: asking the other partitions takes a request to each.
@@ -174,13 +194,27 @@ class References:
         """Look up the writes that memory events name; their incarnations follow those of the refs."""
         if not any(map(resolving.concerns, drafts)):
             return
-        for index, lives in (await self._memory.resolve(key, drafts)).items():
+        for index, lives in (await self._memory.resolve(key, drafts, resolved.refused)).items():
             event = drafts[index].strict
             assert event is not None
             # One list for both, in this order: an event stores the incarnations without saying which is
             # whose.
             of_refs = resolved.lives.get(index, [None] * len(event.refs))
             resolved.lives[index] = [*of_refs, *lives]
+
+    async def _resolve_refs(
+        self,
+        key: Key,
+        event: schemas.StrictEvent,
+        resolved: Resolved,
+        index: int,
+        others: dict[Key, KnownEvents],
+        turn: Turn,
+    ) -> None:
+        for at, ref in enumerate(event.refs):
+            await self._resolve_ref(key, ref, resolved, index, at, len(event.refs), others)
+            if turn.over:
+                await turn.rest()
 
     async def _resolve_ref(
         self,
@@ -209,7 +243,7 @@ class References:
     async def _require_artifact(self, key: Key, digest: str, index: int, path: str) -> None:
         try:
             await self._has_artifact(key.workspace, digest)
-        except ArtifactNotFoundError:
+        except (ArtifactNotFoundError, ArtifactRedactedError):
             raise UnresolvedReferenceError(
                 what=f"there is no artifact {digest[:64]}; PUT it first", index=index, member=path
             ) from None

@@ -13,7 +13,7 @@ from durable_sessions.sessions.batch import NO_REPEATS, Batch, Repeats, Stored
 from durable_sessions.sessions.digests import ERASED
 from durable_sessions.sessions.event_ids import KnownEvent, find
 from durable_sessions.sessions.session_lookup import session_of
-from durable_sessions.streams import lifetime
+from durable_sessions.streams import append, lifetime
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
@@ -53,6 +53,25 @@ def answered_before(
     if archived:
         raise SessionArchivedError(session=session_of(stream.key))
     return None
+
+
+def require_resolved(state: State, stream: StreamRecord | None, batch: Batch) -> None:
+    """Refuse new events that refer to what is not there; of a repeat, the targets may be gone since."""
+    if not batch.unresolved:
+        return
+    if stream is not None and _was_sent_before(state, stream, batch):
+        return
+    for index, refused in sorted(batch.unresolved.items()):
+        name = batch.drafts[index].id
+        if stream is None or name is None or find(state, stream, name) is None:
+            raise refused
+
+
+def _was_sent_before(state: State, stream: StreamRecord, batch: Batch) -> bool:
+    """Say whether a request with this key, or this number of its producer, was carried out before."""
+    if batch.key is not None and state.named(stream, event_ids.key_name(batch.key)) is not None:
+        return True
+    return batch.terms.producer is not None and append.is_repeat(stream, batch.terms.producer)
 
 
 def of_key(state: State, stream: StreamRecord, key: str, check: int) -> Stored | None:

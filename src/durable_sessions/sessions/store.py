@@ -164,6 +164,7 @@ class Sessions:
             turn = self.scans.turns.begin()
             resolved = await self.references.resolve(key, batch.drafts)
             batch.calls, batch.lives = resolved.calls, resolved.lives
+            batch.unresolved = resolved.refused
             if turn.over:  # of many events the decision, which cannot be interrupted, takes long enough alone
                 await turn.rest()
         await dropped_at_once.prepare(batch.drafts)
@@ -265,6 +266,7 @@ class Sessions:
         if needs_resolving(request.drafts):
             resolved = await self.references.resolve(key, request.drafts, parent)
             request.calls, request.lives = resolved.calls, resolved.lives
+            request.unresolved = resolved.refused
         await dropped_at_once.prepare(request.drafts)
         while True:
             made = await self.streams.commit(

@@ -161,6 +161,13 @@ def _require_content_type(stream: Stream, sent: str | None) -> None:
         raise ContentTypeMismatchError(sent=sent, expected=stream.content_type)
 
 
+def is_repeat(stream: StreamRecord, sent: Producer) -> bool:
+    """Say whether a producer has appended under this number already."""
+    assert isinstance(stream, Stream)
+    known = stream.producers.get(sent.id)
+    return known is not None and known[0] == sent.epoch and sent.seq <= known[1]
+
+
 def _check_producer(stream: Stream, sent: Producer, limits: Limits) -> Producer | None:
     """Return None for a new append, or the highest accepted number for a repeat of an old one."""
     known = stream.producers.get(sent.id)

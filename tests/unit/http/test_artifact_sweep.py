@@ -26,7 +26,7 @@ from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 pytestmark = pytest.mark.anyio
 
 LIMITS = replace(DEFAULT_LIMITS, artifact_question_max=2, artifact_suspects_max=5)
-DAY = LIMITS.artifact_grace_seconds
+GRACE = LIMITS.artifact_grace_seconds
 W = "default"
 
 
@@ -83,7 +83,7 @@ class World:
     def start(self) -> None:
         """Forget everything that is in memory, as a process that died."""
         neighbours = Neighbours(ONLY_PARTITION, nobody)
-        self.artifacts = Artifacts(self.bucket, State(), Quotas(), self.clock, DAY)
+        self.artifacts = Artifacts(self.bucket, State(), Quotas(), self.clock, GRACE)
         self.owner = ArtifactOwner(self.artifacts, neighbours)
         self.sweeper = ArtifactSweep(self.artifacts, self.names, neighbours, LIMITS, is_held=False)
 
@@ -120,7 +120,7 @@ async def test_a_crash_at_every_step_loses_nothing_that_is_named(
         world = World()
         kept, gone = await world.put(b"kept"), await world.put(b"gone")
         world.named = {kept}
-        world.clock.advance(DAY + 1)
+        world.clock.advance(GRACE + 1)
         world.bucket.order(kind, skip=step, times=1)
         crashed = False
         try:
@@ -135,7 +135,7 @@ async def test_a_crash_at_every_step_loses_nothing_that_is_named(
         if step % 2:  # what is left does not hinder whoever stores it anew
             await world.put(b"gone")
             assert await world.content(gone) == b"gone", step
-            world.clock.advance(DAY + 1)
+            world.clock.advance(GRACE + 1)
         for _ in range(2):
             await world.sweeper.sweep()
         path = artifact_path(W, kept)
@@ -151,7 +151,7 @@ async def test_whoever_stores_or_names_it_during_the_sweep_keeps_it(act: str) ->
     while is_reached:
         world = World()
         digest = await world.put(b"raced for")
-        world.clock.advance(DAY + 1)
+        world.clock.advance(GRACE + 1)
         await world.sweeper.sweep()
         began = world.begin_at(step, partial(acted, world, act, digest))
         await world.sweeper.sweep()
@@ -182,7 +182,7 @@ async def test_questions_and_memory_are_bounded() -> None:
     world = World()
     for number in range(7):
         await world.put(b"%d" % number)
-    world.clock.advance(DAY + 1)
+    world.clock.advance(GRACE + 1)
     assert await world.sweeper.sweep() == 0
     assert world.questions == [2, 2, 2, 1]
     assert await world.sweeper.sweep() == LIMITS.artifact_suspects_max
@@ -192,7 +192,7 @@ async def test_questions_and_memory_are_bounded() -> None:
 async def test_the_clock_of_the_server_may_be_set_back() -> None:
     world = World()
     digest = await world.put(b"young")
-    world.clock.advance(-10 * DAY)
+    world.clock.advance(-10 * GRACE)
     for _ in range(3):
         assert await world.sweeper.sweep() == 0
     assert await world.content(digest) == b"young"

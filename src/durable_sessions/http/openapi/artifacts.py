@@ -22,7 +22,8 @@ NOUN = Noun(
     "Artifacts",
     "Large payloads go into the bucket under the SHA-256 of their bytes, and an event refers to them by "
     "that name. The same bytes are stored once in a workspace. At most {artifact_bytes_max:,} bytes each. "
-    "One that nothing names is removed {artifact_grace_seconds:,.0f} seconds after it was stored last.",
+    "One that nothing names is removed within a day of when it was stored last, or of when what named it was "
+    "erased.",
     (
         Operation(
             "putArtifact: PUT /v1/artifacts/{sha256}",

@@ -1,9 +1,12 @@
 """Requests for approval that nobody has decided yet."""
 
+from itertools import zip_longest
+
 import msgspec
 
 from durable_sessions.errors import InvalidEventError, NothingPendingError, TooManyApprovalsError
 from durable_sessions.limits import Limits
+from durable_sessions.sessions.graph import links
 from durable_sessions.sessions.graph.happened import Happened
 from durable_sessions.sessions.graph.schemas import ApprovalDecided, ApprovalRequested, Decision
 
@@ -21,7 +24,16 @@ class PendingApproval(msgspec.Struct, omit_defaults=True):
 
 def requested(event: ApprovalRequested, happened: Happened) -> PendingApproval:
     """Return the request that an event makes."""
-    about = next((ref.id for ref in event.refs if ref.rel == "about" and ref.session is None), None)
+    # A ref may name its own session; of a ref to another one the server has noted the incarnation.
+    noted = [] if happened.imported else links.lives(happened)
+    about = next(
+        (
+            ref.id
+            for ref, life in zip_longest(event.refs, noted[: len(event.refs)])
+            if ref.rel == "about" and (ref.session is None or (life is None and not happened.imported))
+        ),
+        None,
+    )
     return PendingApproval(happened.id, event.question, event.options, event.blocking, happened.actor, about)
 
 

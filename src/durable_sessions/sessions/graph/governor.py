@@ -91,7 +91,9 @@ class Governor:
         limits: Limits,
         status: str,
         is_call: IsCall,
+        session: str,
     ) -> None:
+        self._session = session
         self._control = Control(attributes, limits)
         self._by = by
         self._now_ms = now_ms
@@ -106,7 +108,7 @@ class Governor:
         """Take one event, against what those before it in the append leave; or refuse it."""
         if sent.strict is not None:
             # An event is no evidence of itself: refs lead to what came before, so that there is no cycle.
-            _require_refs(sent.strict, index, lambda target: target != event and knows(target))
+            _require_refs(sent.strict, index, self._session, lambda target: target != event and knows(target))
         # An import is checked for nothing, but nobody may import his way round a stop.
         if sent.imported != "trusted":
             rules.require(self._control, sent.kind, sent.strict, self._by, position, index, self._limits)
@@ -172,10 +174,10 @@ def _original_actor(sent: SentEvent, principal: str) -> str:
     return lenient.text(actors.original_actor) or lenient.text(actors.actor) or principal
 
 
-def _require_refs(event: StrictEvent, index: int, knows: Knows) -> None:
+def _require_refs(event: StrictEvent, index: int, session: str, knows: Knows) -> None:
     """Refuse a ref to an event of the session itself that is not there."""
     for at, ref in enumerate(event.refs):
-        if ref.session is None and ref.artifact is None and not knows(ref.id):
+        if ref.session in (None, session) and ref.artifact is None and not knows(ref.id):
             raise UnresolvedReferenceError(
                 what=f"there is no event {ref.id} before this one", index=index, member=f"refs[{at}]"
             )

@@ -58,7 +58,7 @@ def links(happened: Happened) -> list[EventLink]:
     """
     if strict.is_strict(happened.type):
         event = happened.strict
-        found = [] if event is None else _strict(event, _lives(happened))
+        found = [] if event is None else _strict(event, lives(happened))
         unchecked = happened.imported is not None
     else:
         found, unchecked = _free(happened), True
@@ -114,7 +114,8 @@ def _taken(event: schemas.Adopted) -> list[str]:
     return list(dict.fromkeys((*facts, *verdicts, *(one.id for one in event.artifacts))))
 
 
-def _lives(happened: Happened) -> list[str | None]:
+def lives(happened: Happened) -> list[str | None]:
+    """Return the incarnations that the server noted, one per ref first; none if it noted none."""
     if b'"ref_incarnations"' not in happened.body:
         return []
     try:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from durable_sessions.errors import (
+    DurableSessionsError,
     EventNotFoundError,
     InvalidEventError,
     MemoryScopeFullError,
@@ -72,8 +73,10 @@ class MemoryResolver:
         self._directory = directory
         self._limits = limits
 
-    async def resolve(self, key: Key, drafts: Sequence[Draft]) -> dict[int, list[str | None]]:
-        """Set where each memory event is recorded, or refuse the append.
+    async def resolve(
+        self, key: Key, drafts: Sequence[Draft], refused: dict[int, DurableSessionsError]
+    ) -> dict[int, list[str | None]]:
+        """Set where each memory event is recorded; add those that name what is not there to ``refused``.
 
         Return, for events that name writes of other sessions, the incarnations of these, one for each write.
         """
@@ -84,19 +87,22 @@ class MemoryResolver:
             if turn.over:
                 await turn.rest()
             event = draft.strict
-            if isinstance(event, schemas.MemoryWritten):
-                draft.memory = MemoryIntent(event.scope, self._directory.is_home(key.workspace))
-                if draft.id is not None:
-                    sent[draft.id] = event.scope
-            elif isinstance(event, schemas.MemoryRead):
-                draft.memory = await self._read(key, event, sent, index)
-            elif isinstance(event, schemas.MemoryRolledBack):
-                draft.memory = await self._rolled_back(key, event, sent, index)
+            try:
+                if isinstance(event, schemas.MemoryWritten):
+                    draft.memory = MemoryIntent(event.scope, self._directory.is_home(key.workspace))
+                    if draft.id is not None:
+                        sent[draft.id] = event.scope
+                elif isinstance(event, schemas.MemoryRead):
+                    draft.memory = await self._read(key, event, sent, index)
+                elif isinstance(event, schemas.MemoryRolledBack):
+                    draft.memory = await self._rolled_back(key, event, sent, index)
+            except UnresolvedReferenceError as unresolved:
+                refused.setdefault(index, unresolved)
             if draft.memory is not None:
                 found = [_other_life(key, event, one) for one in draft.memory.writes]
                 if any(found):
                     lives[index] = found
-        await self._require_room(key.workspace, drafts)
+        await self._require_room(key.workspace, drafts, refused)
         return lives
 
     async def _read(
@@ -170,12 +176,14 @@ class MemoryResolver:
         owner, _ = self._streams.owner(durable, position)
         return (said.scope, event_ids.tag(owner.stream)) if said.type == WRITTEN else (None, None)
 
-    async def _require_room(self, workspace: str, drafts: Sequence[Draft]) -> None:
+    async def _require_room(
+        self, workspace: str, drafts: Sequence[Draft], refused: dict[int, DurableSessionsError]
+    ) -> None:
         """Refuse what a scope of another partition has no room for; one of this partition says so itself."""
-        by_scope: dict[str, list[Draft]] = {}
-        for draft in drafts:
+        by_scope: dict[str, list[int]] = {}
+        for index, draft in enumerate(drafts):
             if draft.memory is not None:
-                by_scope.setdefault(draft.memory.scope, []).append(draft)
+                by_scope.setdefault(draft.memory.scope, []).append(index)
         if len(by_scope) > self._limits.memory_scopes_per_request_max:
             raise InvalidEventError(
                 problem=f"The request is about {len(by_scope)} memory scopes; send at most "
@@ -184,16 +192,18 @@ class MemoryResolver:
         if self._directory.is_home(workspace):
             return
         for scope, some in by_scope.items():
-            size = sum(len(draft.body) + _RECORD_BYTES for draft in some)
+            size = sum(len(drafts[index].body) + _RECORD_BYTES for index in some)
             found = await self._directory.find(workspace, WritesAsked(scope, [], len(some), size))
             # A scope of another partition takes the records later; it must not refuse what was acknowledged
             # by then.
             if not found.has_room:
-                raise MemoryScopeFullError(
+                full = MemoryScopeFullError(
                     scope=scope,
                     memory_records_per_scope_max=self._limits.memory_records_per_scope_max,
                     memory_bytes_per_scope_max=self._limits.memory_bytes_per_scope_max,
                 )
+                for index in some:
+                    refused.setdefault(index, full)
 
 
 def _session(event: NamedEvent) -> str:

@@ -49,18 +49,22 @@ class BranchRoutes:
 
     async def _adopt(self, request: Request, caller: Caller, key: Key) -> Answer:
         body = await self._parser.parsed(request.body, decode, request.body, AdoptBody, _ADOPT, self._limits)
-        branch = self._sessions.find(session_key(key.workspace, body.session))
-        wanted = AdoptRequest(
-            appender(caller),
-            branch,
-            position_of(None if body.at is None else str(body.at), branch),
-            body.on_conflict,
-            headers.session_epoch(request),
-            asked_once(request, self._limits),
-            incarnations.asked(request),
-        )
-        async with self._sessions.scans.admitted(caller.key_id):
-            stored = await self._branches.adopt(key, wanted)
+        once, incarnation = asked_once(request, self._limits), incarnations.asked(request)
+        # A repeat is answered first: the branch may be gone, or be another one, since.
+        stored = None if once is None else await self._branches.adopted_before(key, once, incarnation)
+        if stored is None:
+            branch = self._sessions.find(session_key(key.workspace, body.session))
+            wanted = AdoptRequest(
+                appender(caller),
+                branch,
+                position_of(None if body.at is None else str(body.at), branch),
+                body.on_conflict,
+                headers.session_epoch(request),
+                once,
+                incarnation,
+            )
+            async with self._sessions.scans.admitted(caller.key_id):
+                stored = await self._branches.adopt(key, wanted)
         (event,) = await self._sessions.events.stored(self._sessions.find(key, stored.life), stored.events)
         answer = msgspec.json.encode(AdoptedBranch(msgspec.Raw(event)))
         return Response(200, [_JSON, _NO_STORE, incarnations.header(stored.life)], answer)
