@@ -948,6 +948,24 @@ async def test_an_event_of_ones_own_is_not_found_if_it_says_so(api: httpx2.Async
     assert read.json()["data"][0]["data"] == {"text": "needle"}
 
 
+@pytest.mark.parametrize("kind", ["agent.message", "agent.tool_result", "user.message", "note"])
+async def test_no_search_finds_the_text_of_an_event_that_is_not_searchable(
+    api: httpx2.AsyncClient, kind: str
+) -> None:
+    """In a session, in all of them, and for the context of a model."""
+    text = [{"type": "text", "text": "needle"}]
+    await append(api, "s", {"type": kind, "searchable": False, "content": text}, said("needle in a haystack"))
+    assert positions(await found(api, "s", "needle")) == [1]
+    everywhere = (await api.get("/search", params={"q": "needle"})).json()
+    assert everywhere["total_hits"] == 1
+    await append(api, "s", *({"type": "system.message", "content": "x" * 400} for _ in range(20)))
+    context = await api.get("/sessions/s/context", params={"q": "needle", "budget_tokens": 600})
+    hits = [one["event"] for one in context.json()["items"] if one["kind"] == "found"]
+    assert [hit["type"] for hit in hits] == [said("")["type"]]
+    assert "searchable" not in hits[0]
+    assert 0 in positions(await found(api, "s", f"type:{kind}")), "found by its type"
+
+
 async def test_what_has_no_time_is_in_no_range_of_times(api: httpx2.AsyncClient) -> None:
     """Searches and reads agree with what is shown: an imported event without a time has none."""
     source = {"tool": "swe-agent", "record_id": "M0"}

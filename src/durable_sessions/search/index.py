@@ -20,7 +20,7 @@ from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
 
-FORMAT = 8
+FORMAT = 9
 """Increased when schema, times, text or tokenizer change; an index of another format is rebuilt."""
 
 HEAP_BYTES_MIN = 15_000_000

@@ -162,9 +162,9 @@ def _happened_ms(members: dict[str, Any]) -> int | None:
 
 
 def _text(members: dict[str, Any], kind: str) -> str:
-    is_known = kind.startswith(_KNOWN)
-    if not is_known and members.get("searchable") is False:
+    if members.get("searchable") is False and not kind.startswith(_WORK):
         return ""
+    is_known = kind.startswith(_KNOWN)
     collected = _Collected(kind)
     if _is_provenance(members.get("source")):
         members = _without_bookkeeping(members, kind)

@@ -263,12 +263,14 @@ def test_spans_statuses_and_records_are_bookkeeping(
         ("claude.summary", True, "hello"),
         ("claude.summary", None, "hello"),
         ("claude.summary", 0, "hello"),
-        ("agent.message", False, "hello"),
-        ("user.message", False, "hello"),
+        ("agent.message", False, ""),
+        ("user.message", False, ""),
+        ("agent.message", True, "hello"),
+        ("ds.checkpoint", False, "hello"),
     ],
 )
-def test_an_event_of_ones_own_can_keep_its_text_out_of_search(kind: str, wanted: Any, text: str) -> None:
-    """What Managed Agents' words say is always found: nobody can hide what a user or an agent said."""
+def test_a_free_event_can_keep_its_text_out_of_search(kind: str, wanted: Any, text: str) -> None:
+    """Only a strict event, which an import may have given any member, is found whatever it says."""
     found = read(type=kind, content="hello", name="Fold", searchable=wanted)
     assert (found.text.split("\n")[0], found.type) == (text, kind)
     assert found.name == "fold"
