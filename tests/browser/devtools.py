@@ -237,7 +237,17 @@ class Page:
 
     def press(self, key: str, *, ctrl: bool = False) -> None:
         """Press a key."""
-        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "Home": 36, "End": 35}
+        codes = {
+            "Enter": 13,
+            "Tab": 9,
+            "Escape": 27,
+            "ArrowDown": 40,
+            "ArrowUp": 38,
+            "ArrowLeft": 37,
+            "ArrowRight": 39,
+            "Home": 36,
+            "End": 35,
+        }
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 and not ctrl else "")
         about = {
             "key": key,

@@ -1,5 +1,6 @@
 """The other views of the page in a real browser: approvals, state, compare, graph, memory, dossier, administration."""
 
+import json
 from collections.abc import Iterator
 
 import httpx2
@@ -8,7 +9,7 @@ import pytest
 from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.conftest import OpenPage
 from tests.browser.devtools import Chromium, Page
-from tests.browser.page_sessions import call, result, store, talk
+from tests.browser.page_sessions import Event, call, result, store, talk
 from tests.browser.test_page import AXE
 from tests.support.keys import BOOTSTRAP, bearer
 from tests.support.process import ServerProcess
@@ -187,6 +188,63 @@ def test_a_key_is_made_shown_once_and_revoked(chromium: Chromium, keyed: ServerP
     page.until("!document.body.innerText.includes('dsk_')")
     page.open(keyed.url + "/admin/audit")
     page.sees("key.created")
+
+
+def test_an_event_leads_both_ways_and_is_shown_as_it_is_stored(
+    opened: OpenPage, client: httpx2.Client
+) -> None:
+    seen: Event = {"type": "note", "id": "seen", "text": "  two  spaces"}
+    fact: Event = {"type": "ds.fact", "id": "learned", "key": "k", "value": 1, "kind": "fact"}
+    refs = [{"rel": "because", "id": "seen"}]
+    lines = result("c", "\n".join(f"line {number}" for number in range(90)))
+    events = [seen, {**fact, "refs": refs}, call("c", "seq 90"), lines]
+    store(client, "both-ways", events)
+    page = opened("/sessions/both-ways?event=learned&panel=event&show=quiet")
+    page.until("document.querySelector('.refs a[href*=\"event=seen\"]')")
+    page.click('.refs a[href*="event=seen"]')
+    page.until("document.querySelector('.from-others a[href*=\"event=learned\"]')")
+    assert "because" in page.run("document.querySelector('.from-others').innerText")
+    page.run("[...document.querySelectorAll('[role=tab]')].at(-1).click()")
+    page.until("location.search.includes('panel=raw')")
+    stored = client.get("/v1/sessions/both-ways/events/seen").text
+    page.until(f"document.querySelector('.panel pre')?.textContent === {json.dumps(stored)}")
+    clean(page)
+    page.press("i")
+    page.press("j")
+    page.press("j")
+    page.press("Enter")
+    page.until("document.querySelector('.opened .result .block > button')?.innerText === 'All 90 lines'")
+    page.click(".opened .result .block > button")
+    page.sees("line 89")
+    assert page.problems == []
+
+
+def test_a_session_is_marked_where_it_is_read(opened: OpenPage, family: None) -> None:
+    page = opened("/sessions/first-try")
+    page.until("document.querySelector('.row:not([aria-busy])')")
+    page.press("m")
+    page.until("document.querySelector('.head .chip')?.innerText === 'marked'")
+    page.click(".back")
+    page.until("document.querySelector('a.session.marked[data-id=first-try]')")
+    page.click("a.session[data-id=second-try]")
+    page.until(
+        "location.pathname === '/sessions/second-try' && document.querySelector('.row:not([aria-busy])')"
+    )
+    page.press("=")
+    page.until("location.search === '?a=first-try&b=second-try'")
+
+
+def test_the_seventh_thread_and_those_behind_it_share_a_lane(opened: OpenPage, client: httpx2.Client) -> None:
+    events = [
+        {"type": "agent.message", "content": f"I am {at}.", "session_thread_id": f"thread-{at}"}
+        for at in range(8)
+    ]
+    store(client, "lanes", events)
+    page = opened("/sessions/lanes")
+    page.until("document.querySelectorAll('.row .thread').length === 8")
+    lanes = page.run("[...document.querySelectorAll('.row .thread')].map((one) => one.className.slice(-1))")
+    assert lanes == ["1", "2", "3", "4", "5", "6", "7", "7"]
+    assert page.run("[...document.querySelectorAll('.row .thread')].at(-1).innerText").startswith("+2 ")
 
 
 @pytest.fixture(scope="module")
@@ -456,6 +514,7 @@ def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, cl
         ("/sessions/first-try/graph?node=event%3Afirst-try%2Fe1", "What led to it"),
         ("/compare", "Compare two sessions"),
         ("/sessions/first-try?panel=usage", "No model request was recorded."),
+        ("/sessions/first-try?panel=raw", "The newest events"),
         ("/sessions/first-try?panel=state", "as of the selected event"),
         ("/sessions/first-try?panel=threads", "no threads beside the primary one"),
         ("/approvals?state=decided", "Approvals"),
@@ -478,3 +537,25 @@ def test_every_view_opens_and_axe_finds_nothing(opened: OpenPage, family: None, 
             page.frames(2)
             clean(page)
             assert page.leaving() == []
+
+
+def test_the_family_is_walked_and_zoomed_by_the_keyboard(opened: OpenPage, family: None) -> None:
+    page = opened("/sessions/second-try/graph")
+    page.until("document.querySelector('.family')")
+    box = "document.querySelector('.family').getAttribute('viewBox').split(' ').map(Number)"
+    whole = page.run(box)
+    page.run("document.querySelector('.scroll-x').focus()")
+    page.press("ArrowRight")
+    page.until("location.search.includes('node=') && document.querySelector('.family .chosen')")
+    first = page.run("location.search")
+    assert "second-try" in first
+    page.press("ArrowRight")
+    page.until(f"location.search !== {json.dumps(first)}")
+    page.press("ArrowUp")
+    page.until("location.search.includes('first-try')")
+    page.press("+")
+    page.until(f"{box}[2] < {whole[2]}")
+    page.press("0")
+    page.until(f"{box}.join() === {json.dumps(','.join(f'{one:g}' for one in whole))}")
+    page.sees("What led to it")
+    clean(page)

@@ -51,10 +51,12 @@ function Pre({ part, bad }) {
     <${Hidden} text=${text} />
     <pre dir="ltr">${pieces(limited(text.slice(0, end))).map((piece) =>
       (piece.kind ? html`<span class=${piece.kind}>${piece.text}</span>` : piece.text))}</pre>
-    ${end < text.length && html`<button type="button" class="quiet-button" onClick=${more}>Show more
-      of ${count(lines)} ${plural(lines, "line")}, ${count(text.length)} characters</button>`}
+    ${end < text.length && html`<button type="button" class="quiet-button" onClick=${more}>${allOf(lines > 1 ? lines : text.length, lines > 1 ? "lines" : "characters", text.length > SHOWN_MAX)}</button>`}
   </div>`;
 }
+
+/** What a button shows: all, or the next part of all. */
+const allOf = (many, noun, isLonger) => `${isLonger ? "More of" : "All"} ${count(many)} ${noun}`;
 
 function headEnd(text) {
   let at = -1;
@@ -66,13 +68,11 @@ function headEnd(text) {
 }
 
 export function Diff({ lines }) {
-  const [all, showAll] = useState(false);
-  const shown = all ? lines.slice(0, 2000) : lines.slice(0, 60);
+  const [most, show] = useState(60), shown = lines.slice(0, most);
   const kinds = { "+": "came", "-": "went", "@": "where", "*": "where" };
   return html`<div class="block"><pre class="diff" dir="ltr">${shown.map((line) =>
     html`<span class=${kinds[line[0]] ?? ""}>${limited(line)}${"\n"}</span>`)}</pre>
-    ${shown.length < lines.length && html`<button type="button" class="quiet-button" onClick=${() => showAll(true)}>Show
-      ${count(lines.length)} lines</button>`}</div>`;
+    ${shown.length < lines.length && html`<button type="button" class="quiet-button" onClick=${() => show(most < 2000 ? 2000 : most + 2000)}>${allOf(lines.length, "lines", lines.length > (most < 2000 ? 2000 : most + 2000))}</button>`}</div>`;
 }
 
 function Picture({ part }) {

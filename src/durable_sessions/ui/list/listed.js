@@ -1,4 +1,12 @@
-// The sessions of the list that was seen last, in its order: for going from one to the next.
+// The sessions of the list that was seen last, in its order: for going from one to the next; and what is marked.
+import { signal } from "@preact/signals";
+
+/** Up to two sessions that are to be compared. */
+export const marked = signal([]);
+
+export function toggleMark(id) {
+  marked.value = marked.value.includes(id) ? marked.value.filter((one) => one !== id) : [...marked.value.slice(-1), id];
+}
 
 let listed = [];
 

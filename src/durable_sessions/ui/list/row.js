@@ -47,7 +47,7 @@ function Time({ entry, about }) {
 
 /** The name of a thread, where it begins and where it goes on after another one. */
 function Thread({ about }) {
-  return about.names && html`<span class=${`thread lane-${about.lane}`}><bdi>${about.thread}</bdi></span>`;
+  return about.names && html`<span class=${`thread lane-${about.lane}`}>${about.more > 0 && `+${exact(about.more)} `}<bdi>${about.thread}</bdi></span>`;
 }
 
 function Chips({ about, entry }) {

@@ -11,6 +11,8 @@ import { Rows } from "./rows.js";
 import { Scroller } from "./scroller.js";
 
 const BLOCK = 4096, LANES = 6, CALLS_KEPT = 2000;
+/** @returns {number} the lane that a thread is drawn in: six have a colour of their own, the rest one together */
+export const laneOf = (thread) => Math.min(thread, LANES + 1);
 const entries = new WeakMap();
 
 export function entryFor(event) {
@@ -98,7 +100,7 @@ export class Transcript {
     const rank = this.rows.rank(item), before = rank > 0 ? this.rows.of(item.block).starts[rank - 1] : -1;
     return { position: item.position, bytes: block.bytes[i], flags: block.flags[i], time: block.time(i),
       name: block.name[i] ? this.outline.names[block.name[i] - 1] : "", role: ROLES[block.role[i]],
-      lane: lane ? ((lane - 1) % LANES) + 1 : 0, thread: lane ? this.outline.threadName(lane) : "",
+      lane: laneOf(lane), thread: lane ? this.outline.threadName(lane) : "", more: Math.max(0, lane - LANES),
       names: lane !== 0 && (before < 0 || block.thread[before] !== lane), before, pair: block.pair[i] };
   }
 

@@ -29,6 +29,6 @@ export function useKeys(handlers, inputs = []) {
 export const SHEET = [
   ["/", "Find in this view"], ["?", "This sheet"], ["j k", "Next and previous row"], ["J K", "Next and previous prompt"],
   ["e E", "Next and previous failure"], ["n N", "Next and previous hit"], ["Enter", "Open or close a row"],
-  ["Ctrl K", "Find or jump: everything by name"], ["gg G", "Start and end"], ["f", "Follow what comes"], ["[ ]", "Previous and next session of the list"], ["r", "Resume this session"], ["F", "Fork from here"], ["Space =", "Mark two sessions in the list, compare them"], ["t", "The strip by time or by event"], ["i", "Inspector"], ["s", "State"], ["c", "Copy a link"], ["y", "Copy JSON"],
+  ["Ctrl K", "Find or jump: everything by name"], ["gg G", "Start and end"], ["f", "Follow what comes"], ["[ ]", "Previous and next session of the list"], ["r", "Resume this session"], ["F", "Fork from here"], ["m =", "Mark this session, compare two that are marked"], ["t", "The strip by time or by event"], ["i", "Inspector"], ["s", "State"], ["c", "Copy a link"], ["y", "Copy JSON"],
   ["u", "Copy as curl"], ["z", "UTC or local time"], ["d", "Density"], ["Esc", "Back"],
 ];

@@ -5,7 +5,7 @@ import { get, sessionPath, url } from "../api/client.js";
 import { find, markWords, wordsOf } from "../list/find.js";
 import { Following } from "../list/follow.js";
 import { needsLens } from "../list/strip.js";
-import { neighbour } from "../list/listed.js";
+import { marked, neighbour, toggleMark } from "../list/listed.js";
 import { Transcript } from "../list/transcript.js";
 import { announce, copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
@@ -217,6 +217,10 @@ function Reading({ id }) {
     y: () => event() && copy(JSON.stringify(event(), null, 2)),
     u: () => copy(curlOf(sessionPath(id, "/events") + (event() ? `/${encodeURIComponent(event().id)}` : ""))),
   };
+  const mark = () => {
+    toggleMark(id);
+    announce(marked.value.includes(id) ? "Marked: = compares it with another one that is marked" : "Not marked any more");
+  };
   const end = () => leap(() => toEnd(one, following.current));
   useKeys({
     j: () => one?.move(1), k: () => one?.move(-1), ArrowDown: (pressed) => arrow(pressed, one, 1), ArrowUp: (pressed) => arrow(pressed, one, -1),
@@ -224,7 +228,7 @@ function Reading({ id }) {
     n: () => nextHit(1), N: () => nextHit(-1), gg: () => leap(() => toStart(one)), G: end, f: end,
     Enter: (pressed) => { if (pressed.target.closest("a, button, input")) return false; if (selected.value !== null) one?.toggle(selected.value); return true; },
     r: () => act("resume"), F: () => actions.some((item) => item.dialog === "fork") && act("fork"), t: () => setByTime((old) => !old),
-    "=": () => info?.forked_from && go(address("/compare", { a: info.forked_from.session_id, b: id })), "[": () => toNeighbour(id, -1), "]": () => toNeighbour(id, 1),
+    m: mark, "=": () => { const other = marked.value.find((one) => one !== id) ?? info?.forked_from?.session_id; if (other) go(address("/compare", { a: other, b: id })); }, "[": () => toNeighbour(id, -1), "]": () => toNeighbour(id, 1),
     "/": () => document.getElementById("find")?.focus(), i: () => change({ panel: panel ? null : "event" }), s: () => change({ panel: panel === "state" ? null : "state" }), ...copies,
     Escape: () => { if (document.activeElement?.id === "find") document.activeElement.blur(); else if (panel) change({ panel: null }); else history.length > 1 && history.back(); },
   }, [ready, panel, q, info]);
@@ -249,7 +253,7 @@ function Reading({ id }) {
   const state = following.current?.state.value;
   return html`<div class=${`reading ${panel ? "with-panel" : ""}`}>
     <div class="head"><a class="back" href=${address("/")}>‹ Sessions</a><h1><bdi>${info ? oneLine(info.title || id, 200) : id}</bdi></h1>
-      ${info && html`<${About} info=${info} one=${one} />`}<span class="room"></span><${Live} state=${state} />
+      ${info && html`<${About} info=${info} one=${one} />`}${marked.value.includes(id) && html`<span class="chip" title="To be compared with another one that is marked">marked</span>`}<span class="room"></span><${Live} state=${state} />
       ${info && html`<button type="button" class="quiet-button" onClick=${() => act("resume")}>Resume</button><${Menu} label="More" items=${things.slice(1)} />`}
       <button type="button" class="quiet-button" aria-expanded=${Boolean(panel)} onClick=${() => change({ panel: panel ? null : "event" })}>Inspector</button></div>
     <${Overview} one=${ready && one.outline.events > 0 ? one : null} hasLens=${hasLens.current} range=${window_} hits=${found.value?.positions} version=${one?.outline.events} byTime=${byTime} leap=${leap}

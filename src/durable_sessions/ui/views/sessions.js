@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.js";
 import { follow } from "../api/live.js";
-import { remember } from "../list/listed.js";
+import { marked, remember, toggleMark } from "../list/listed.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
 import { Links } from "../parts/links.js";
@@ -94,11 +94,9 @@ function changed(old, news, byActivity) {
 export default function Sessions() {
   const { params } = route.value;
   const { data, error, next, fresh, reload, more } = useSessions(params);
-  const [marked, mark] = useState([]), marks = useRef(marked); // keys see the marks at once, the rows when they are drawn
   const field = useRef(null), typing = useRef(0);
-  const toggle = (id) => mark(marks.current = marks.current.includes(id) ? marks.current.filter((one) => one !== id) : [...marks.current.slice(-1), id]);
-  useKeys({ "/": () => field.current?.focus(), Escape: () => (marks.current.length ? mark(marks.current = []) : document.activeElement?.blur()),
-    "=": () => { const [a, b] = marks.current; if (b) go(address("/compare", { a, b })); } });
+  useKeys({ "/": () => field.current?.focus(), Escape: () => (marked.value.length ? (marked.value = []) : document.activeElement?.blur()),
+    "=": () => { const [a, b] = marked.value; if (b) go(address("/compare", { a, b })); } });
   useEffect(() => { remember((data ?? []).map((one) => one.id)); }, [data]);
   useEffect(() => {
     document.title = "Sessions · Durable Sessions";
@@ -123,12 +121,12 @@ export default function Sessions() {
       <${Choice} name="sort" label="Sort" values=${["activity", "created_at"]} params=${params} change=${change} required />
       <label class="check"><input type="checkbox" checked=${Boolean(params.get("archived"))} onChange=${(event) => change("archived", event.target.checked ? "1" : "")} /> archived</label>
       <span class="room"></span>
-      ${marked.length > 0 && html`<span class="note" role="status">${marked.length === 1 ? "1 marked; mark another to compare" : html`<a href=${address("/compare", { a: marked[0], b: marked[1] })}>Compare the two that are marked</a>`}</span>`}
+      ${marked.value.length > 0 && html`<span class="note" role="status">${marked.value.length === 1 ? "1 marked; mark another to compare" : html`<a href=${address("/compare", { a: marked.value[0], b: marked.value[1] })}>Compare the two that are marked</a>`}</span>`}
       ${fresh.size > 0 && html`<button type="button" class="pill" onClick=${reload}>${fresh.size} new ↑</button>`}
       ${data?.length > 0 && html`<span class="count">${exact(data.length)}${next ? "+" : ""} ${plural(data.length, "session")}</span>`}<${Links} path="/v1/sessions" params=${asked(params)} /></div>
     ${error ? html`<${Failed} error=${error} retry=${reload} />` : !data ? html`<${Loading} />`
       : !data.length ? html`<${Empty} filters=${filters} change=${change} />`
-      : html`<${List} data=${data} more=${more} marked=${marked} mark=${toggle} />`}`;
+      : html`<${List} data=${data} more=${more} />`}`;
 }
 
 function Choice({ name, label, values, params, change, required }) {
@@ -144,7 +142,7 @@ function Empty({ filters, change }) {
   return html`<${Beginning} />`;
 }
 
-function List({ data, more, marked, mark }) {
+function List({ data, more }) {
   const view = useRef(null);
   const [range, setRange] = useState([0, 40]);
   const scrolled = () => {
@@ -158,7 +156,7 @@ function List({ data, more, marked, mark }) {
   const moved = (event) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
     const focused = document.activeElement.closest("a.session")?.dataset.id;
-    if ((event.key === " " || event.key === "m") && focused) { event.preventDefault(); mark(focused); }
+    if ((event.key === " " || event.key === "m") && focused) { event.preventDefault(); toggleMark(focused); }
     if (!step) return;
     const links = [...view.current.querySelectorAll("a.session")];
     const at = links.indexOf(document.activeElement.closest("a.session"));
@@ -167,7 +165,7 @@ function List({ data, more, marked, mark }) {
   };
   return html`<div class="sessions-head" aria-hidden="true"><span></span><span>Session</span><span>Agent</span><span class="n">Events</span><span class="n">Failed</span><span class="n">Tokens</span><span>Done</span><span>Waits for</span><span class="n">Activity</span></div>
     <div class="sessions" ref=${view} onScroll=${scrolled} onKeyDown=${moved} tabindex="-1"><ul style=${{ height: `${data.length * ROW}px` }} aria-label="Sessions">
-    ${shown.map((one, at) => html`<${SessionRow} key=${one.id} one=${one} top=${(range[0] + at) * ROW} isMarked=${marked.includes(one.id)} />`)}</ul></div>`;
+    ${shown.map((one, at) => html`<${SessionRow} key=${one.id} one=${one} top=${(range[0] + at) * ROW} isMarked=${marked.value.includes(one.id)} />`)}</ul></div>`;
 }
 
 const waits = (one) => {

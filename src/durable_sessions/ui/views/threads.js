@@ -2,12 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
 import { FAILED, RESULT, TABLED_EVENTS } from "../api/outline.js";
+import { laneOf } from "../list/transcript.js";
 import { html } from "../parts/html.js";
 import { exact, short } from "../parts/number.js";
 import { Failed } from "../parts/states.js";
 import { oneLine } from "../reading/text.js";
 
-const LANES = 6, SHOWN_MAX = 200;
+const SHOWN_MAX = 200;
 
 /** What each lane has: its events and failures, where it begins, its last context and all tokens out. Lane 0 is the primary thread. */
 function counted(outline, blocks) {
@@ -42,7 +43,7 @@ export function ThreadsPanel({ one, change, leap }) {
     <div class="scroll-x" tabindex="0" role="region" aria-label="Threads"><table class="plain-table"><thead><tr><th>Thread</th><th class="n">Events</th><th class="n">Failed</th><th class="n">Context</th><th class="n">Out</th><th class="n">From</th></tr></thead>
     <tbody>${lanes.slice(0, SHOWN_MAX).map((lane, number) => {
       const thread = outline.threads[number - 1], name = thread ? oneLine(outline.threadName(number), 40) : "primary";
-      return html`<tr key=${number}><td><span class=${`swatch lane-${number ? ((number - 1) % LANES) + 1 : 0}`}></span>${thread ? html`<button type="button" class="quiet-button" title=${thread.id} onClick=${() => change({ only: `thread:${thread.id}` })}><bdi>${name}</bdi></button>` : name}${thread && !["idle", undefined].includes(states.get(thread.id)) && html` <span class="chip">${states.get(thread.id)}</span>`}</td>
+      return html`<tr key=${number}><td><span class=${`swatch lane-${laneOf(number)}`}></span>${thread ? html`<button type="button" class="quiet-button" title=${thread.id} onClick=${() => change({ only: `thread:${thread.id}` })}><bdi>${name}</bdi></button>` : name}${thread && !["idle", undefined].includes(states.get(thread.id)) && html` <span class="chip">${states.get(thread.id)}</span>`}</td>
         <td class="n">${exact(lane.events)}</td><td class=${`n ${lane.failed ? "bad" : ""}`}>${lane.failed ? `×${exact(lane.failed)}` : "–"}</td>
         <td class="n">${lane.context ? short(lane.context) : "–"}</td><td class="n">${lane.out ? short(lane.out) : "–"}</td>
         <td class="n">${lane.first === null ? "–" : html`<button type="button" class="quiet-button" onClick=${() => leap(() => one.show(lane.first))}>#${exact(lane.first)}</button>`}</td></tr>`;
