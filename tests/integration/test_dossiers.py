@@ -5,7 +5,7 @@ import json
 import random
 import subprocess
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from in_toto_attestation.v1.statement import Statement
 
 from durable_sessions.evidence import archive, statement
 from durable_sessions.evidence.archive import ArchiveWriter
-from durable_sessions.evidence.verification import DossierInvalidError, public_keys, verify
+from durable_sessions.evidence.verification import DossierInvalidError, VerifiedDossier, public_keys, verify
 from durable_sessions.sessions.dossier.dossiers import Dossiers
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.door import StreamView
@@ -269,6 +269,44 @@ async def test_an_archive_that_was_made_anew_after_a_change_has_no_signature(
     signed = statement.envelope(forged, kid, lambda data: b"\0" * 64)
     with pytest.raises(DossierInvalidError, match="signature"):
         verify(written(**{"statement.json": forged, "statement.dsse.json": signed}), known)
+
+
+async def test_no_file_of_an_archive_can_be_exchanged(api: httpx2.AsyncClient, tmp_path: Path) -> None:
+    """Archives that are whole and have the sums of their files, but are not what was signed."""
+    await tell_story(api)
+    given = zipfile.ZipFile(io.BytesIO((await dossier(api, kind="engineering", format="zip")).content))
+    contents = [(name, given.read(name)) for name in given.namelist() if name != "SHA256SUMS"]
+    known = await keys(api)
+
+    def verified(files: Iterable[tuple[str, bytes]]) -> VerifiedDossier:
+        path = tmp_path / "forged.zip"
+        with path.open("w+b") as file:
+            writer = ArchiveWriter(file)
+            for name, data in files:
+                writer.add(name, [data])
+            writer.add("SHA256SUMS", [statement.sums(writer.files)])
+            writer.close()
+        return verify(path, known)
+
+    assert verified(contents).result == "PASSED"
+    chance = random.Random(9)
+    for index, (name, data) in enumerate(contents):
+        others = contents[:index], contents[index + 1 :]
+        places = chance.sample(range(len(data)), min(12, len(data)))
+        if name == "statement.dsse.json":
+            places += range(data.index(b'"sig"'), len(data))
+        changed = [data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] for place in places]
+        for other in [*changed, data[:-1], data + b"\n", b""]:
+            with pytest.raises(DossierInvalidError):
+                verified([*others[0], (name, other), *others[1]])
+        for files in (
+            [*others[0], *others[1]],
+            [*contents, (name, data)],
+            [*contents, (f"{name}.more", data)],
+            [*others[0], (name.upper(), data), *others[1]],
+        ):
+            with pytest.raises(DossierInvalidError):
+                verified(files)
 
 
 async def test_an_earlier_place_gives_the_same_bytes_for_ever(api: httpx2.AsyncClient) -> None:

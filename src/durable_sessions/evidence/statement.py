@@ -56,13 +56,17 @@ def statement(files: Iterable[ArchivedFile], result: OutcomeResult) -> bytes:
 
 
 def envelope(payload: bytes, keyid: str, sign: Sign) -> bytes:
-    """Return a statement with its signature, as JSON."""
-    signature = base64.b64encode(sign(signed_bytes(PAYLOAD_TYPE, payload))).decode()
+    """Return a statement, signed, as JSON."""
+    return enveloped(payload, keyid, sign(signed_bytes(PAYLOAD_TYPE, payload)))
+
+
+def enveloped(payload: bytes, keyid: str, signature: bytes) -> bytes:
+    """Return a statement with its signature, as JSON: always the same bytes."""
     return msgspec.json.encode(
         {
             "payload": base64.b64encode(payload).decode(),
             "payloadType": PAYLOAD_TYPE,
-            "signatures": [{"keyid": keyid, "sig": signature}],
+            "signatures": [{"keyid": keyid, "sig": base64.b64encode(signature).decode()}],
         }
     )
 

@@ -24,6 +24,7 @@ from durable_sessions.evidence.statement import (
     STATEMENT,
     STATEMENT_TYPE,
     SUMS,
+    enveloped,
     signed_bytes,
     sums,
 )
@@ -259,17 +260,27 @@ def _require_signature(contents: _Contents, keys: Mapping[str, bytes]) -> str:
         raise DossierInvalidError(f"What {ENVELOPE} signs is not {STATEMENT}.")
     for one in signed.signatures:
         if one.keyid in keys:
-            try:
-                public = Ed25519PublicKey.from_public_bytes(keys[one.keyid])
-                public.verify(_base64(one.sig), signed_bytes(signed.payload_type, payload))
-            except (InvalidSignature, ValueError) as error:
-                raise DossierInvalidError(f"The signature by {one.keyid} is wrong.") from error
+            signature = _signature(one, keys[one.keyid], payload)
+            # Nobody signs the envelope itself: other members, spaces and unused bits of base64 would pass.
+            if bytes(contents.files[ENVELOPE]) != enveloped(payload, one.keyid, signature):
+                raise DossierInvalidError(f"{ENVELOPE} has more than the statement and its signature.")
             return one.keyid
     named = ", ".join(one.keyid for one in signed.signatures) or "nobody"
     raise DossierInvalidError(
         f"It is signed by {named[:200]}, which is none of the keys given: "
         "take those of the server that made it."
     )
+
+
+def _signature(stated: _Signature, key: bytes, payload: bytes) -> bytes:
+    """Return a signature that is right."""
+    signature = _base64(stated.sig)
+    try:
+        public = Ed25519PublicKey.from_public_bytes(key)
+        public.verify(signature, signed_bytes(PAYLOAD_TYPE, payload))
+    except (InvalidSignature, ValueError) as error:
+        raise DossierInvalidError(f"The signature by {stated.keyid} is wrong.") from error
+    return signature
 
 
 def _decoded(contents: _Contents, name: str, shape: type[T]) -> T:
