@@ -139,6 +139,11 @@ def test_a_hit_opens_its_event(opened: OpenPage, client: httpx2.Client) -> None:
     )
     page = opened("/search?q=quokka")
     page.sees("2 hits in 1 session")
+    page.until("document.querySelector('.group h2').innerText.includes('2 hits ·')")
+    said = [{"type": "agent.message", "content": f"A numbat, {at} of 7."} for at in range(7)]
+    store(client, "searched-more", [*said, {"type": "user.message", "content": "No numbat for the user."}])
+    more = opened("/search?q=numbat&role=agent")
+    more.until("document.querySelector('.group h2')?.innerText.includes('3 of 7 hits ·')")
     page.click(".group li a")
     page.until("document.querySelector('.row.selected')?.innerText.includes('quokka')")
     assert "event=" in page.run("location.search")

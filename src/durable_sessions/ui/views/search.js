@@ -1,6 +1,6 @@
 // Hits in all sessions, grouped by session; a hit opens its session at the event.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get } from "../api/client.js";
+import { get, sessionPath } from "../api/client.js";
 import { html } from "../parts/html.js";
 import { Icon } from "../parts/icons.js";
 import { useKeys } from "../parts/keys.js";
@@ -11,6 +11,7 @@ import { ago } from "../parts/time.js";
 import { oneLine, plural } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
 
+const SHOWN = 3;
 const ROLES = ["user", "agent", "tool", "error", "system"];
 const DEFAULT = ["user", "agent", "tool", "error"]; // without bookkeeping, which would rank first
 
@@ -22,7 +23,7 @@ export default function Search() {
   const key = params.toString();
   useEffect(() => { document.title = "Search · Durable Sessions"; if (!q) field.current?.focus(); }, []);
   useKeys({ "/": () => field.current?.focus(), Escape: () => document.activeElement?.blur() });
-  const asked = { q, role: roles, session: params.get("session"), agent: params.get("agent"), after: params.get("after"), before: params.get("before"), limit: 20, hits: 3 };
+  const asked = { q, role: roles, session: params.get("session"), agent: params.get("agent"), after: params.get("after"), before: params.get("before"), limit: 20, hits: SHOWN };
   const load = async (page, signal) => {
     setBusy(true);
     try {
@@ -64,14 +65,21 @@ export default function Search() {
       : !q ? html`<${Nothing} title="Search all sessions"><p>Every message, tool call and error, fresh at once.</p><//>`
       : found && !found.data.length ? html`<${Nothing} title="No hits"><p>Nothing said by ${roles.join(", ")} matches “${q}”.
         ${roles.length < ROLES.length && html`<button type="button" onClick=${() => change({ role: ROLES })}>Search everything</button>`}</p><//>`
-      : found?.data.map((group) => html`<${Group} key=${group.session.id} group=${group} q=${q} />`)}
+      : found?.data.map((group) => html`<${Group} key=${`${group.session.id} ${key}`} group=${group} asked=${asked} />`)}
     ${found?.next_page && html`<button type="button" onClick=${() => load(found.next_page)} disabled=${busy}>More sessions</button>`}</div>`;
 }
 
-function Group({ group, q }) {
-  const { session, hits } = group;
+/** A session with its best hits, and how many it has in all. */
+function Group({ group, asked }) {
+  const { session, hits } = group, { q, role, after, before } = asked, [many, set] = useState(hits.length < SHOWN ? hits.length : null);
+  useEffect(() => {
+    if (many !== null || after || before) return undefined; // within a session hits are not counted by time
+    const controller = new AbortController();
+    get(sessionPath(session.id, "/events"), { q, role, fields: "positions" }, { signal: controller.signal }).then((found) => set(found.total_hits), () => {});
+    return () => controller.abort();
+  }, []);
   return html`<section class="group"><h2><a href=${sessionAddress(session.id, { q })}><bdi>${oneLine(session.title || session.id, 200)}</bdi></a>
-    <span class="origin">${ago(Date.parse(session.last_activity_at ?? session.updated_at))}</span></h2>
+    <span class="origin">${many !== null && html`${many > hits.length ? `${hits.length} of ` : ""}${exact(many)} ${plural(many, "hit")} · `}${ago(Date.parse(session.last_activity_at ?? session.updated_at))}</span></h2>
     <ul>${hits.map((hit) => html`<${Hit} hit=${hit} session=${session.id} q=${q} />`)}</ul></section>`;
 }
 
