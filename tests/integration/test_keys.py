@@ -39,6 +39,23 @@ def ask(server: LocalServer, secret: str | None = None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS)
 
 
+async def test_a_name_that_is_declared_is_that_of_the_key(guarded: LocalServer) -> None:
+    """The rules about who judges hold by the key; a header must not say that it is somebody else's."""
+    made = await make_key(guarded.url, "writer")
+    async with ask(guarded, made["secret"]) as client:
+        for name, status in ((made["principal"], 204), ("judge", 403)):
+            headers = {"Session-Principal": name}
+            for path in ("sessions/s/events", "stream/sessions/s"):
+                body = {"type": "note"} if path.endswith("events") else [{"type": "note"}]
+                answer = await client.post(f"/v1/{path}", json=body, headers=headers)
+                assert answer.status_code == status, (path, name)
+                if status == 403:
+                    assert error_code(answer) == "principal_mismatch"
+        events = (await client.get("/v1/sessions/s/events")).json()["data"]
+    assert {event["actor"] for event in events} == {made["principal"]}
+    assert len(events) == 2
+
+
 # Letting in -------------------------------------------------------------------------------
 
 
