@@ -177,11 +177,15 @@ async def test_a_node_that_stops_gives_its_partitions_to_one_that_is_ready(
 async def test_a_node_without_the_bucket_is_to_own_nothing(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hand_overs, "STABLE_SECONDS", 0.0)
     a, b = await nodes.start("a"), await nodes.start("b")
-    await until(lambda: set(a.assigned.values()) == {a.id, b.id})
+    await until(lambda: any("b" in owners for owners in nodes.owners().values()))
     with monkeypatch.context() as patched:
         patched.setattr(b._placements, "newest", away)
         await until(lambda: set(a.assigned.values()) == {a.id})
+        await until(
+            lambda: set(map(tuple, nodes.owners().values())) == {("a",)}
+        )  # it has given away the rest
         patched.setattr(a._placements, "newest", away)
         await until(lambda: set(a.assigned.values()) == {a.id, b.id})  # then it makes no difference
     await until(lambda: not (a._no_bucket or b._no_bucket))
