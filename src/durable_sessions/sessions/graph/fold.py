@@ -37,7 +37,7 @@ from durable_sessions.sessions.graph.happened import (
 )
 from durable_sessions.sessions.summary import STATUS_BY_TYPE
 
-FORMAT = 500 + lenses.VERSION
+FORMAT = 600 + lenses.VERSION
 """Of snapshots: one of another number is not used. What adapters have stored counts by what it means."""
 _REASON_MAX = 128
 _ACTIVE = frozenset({"requested", "ready", "suspended"})
@@ -226,7 +226,7 @@ class Fold:
     def _claimed(self, _event: schemas.LeaseClaimed, happened: Happened) -> None:
         if happened.imported is None:
             self.folded.leased_since, self.folded.is_overdue = happened.position + 1, False
-            if self.control.core.wakes == 0 and self.control.outcome is None:
+            if self.control.core.wakes == 0 and self.control.done is None:
                 self._warn("no_outcome", "The session was woken without a done-condition.", happened)
 
     def _released(self, event: schemas.LeaseReleased, happened: Happened) -> None:

@@ -275,6 +275,23 @@ def test_only_a_trusted_import_tells_the_fold_something(mark: str, known: bool) 
     assert [fact.actor for fact in fold.folded.facts.values()] == (["them"] if known else [])
 
 
+@pytest.mark.parametrize(
+    ("first", "warned"),
+    [
+        ({"type": "note"}, True),
+        ({"type": "ds.outcome.defined", "features": [{"id": "f1", "text": "t"}]}, False),
+        ({"type": "user.define_outcome", "outcome_id": "outc_1", "description": "d"}, False),
+    ],
+)
+def test_who_is_woken_without_any_done_condition_is_warned(first: Event, warned: bool) -> None:
+    session = Ledger()
+    session.append(first)
+    session.wake()
+    session.wake()
+    codes = [one["code"] for one in shown(session.fold())["warnings"]]
+    assert codes.count("no_outcome") == int(warned)
+
+
 def test_the_goal_is_verbatim_the_first_one() -> None:
     session = Ledger()
     session.append({"type": "user.message", "content": [{"type": "text", "text": "Do it"}]})
