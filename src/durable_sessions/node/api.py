@@ -57,7 +57,7 @@ from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_changes import SessionChangeFeed
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
-from durable_sessions.http.api.sessions.usages import Usages
+from durable_sessions.http.api.sessions.usages import UsageReports
 from durable_sessions.http.api.sessions.work import WorkFace
 from durable_sessions.http.api.sessions.work_views import WorkViews
 from durable_sessions.http.api.sign_in import SignIn
@@ -151,7 +151,7 @@ class Api:
         self._search = Search(base.partition, base.feed, self._process.clock, limits)
         self._searches = Searches(base.sessions, self._search, limits)
         self._approvals = Approvals(base.sessions, self._searches)
-        self._usages = Usages(base.sessions)
+        self._usages = UsageReports(base.sessions)
         self._memory_reads = MemoryReads(base.memory.scopes, self._search, base.sessions.scans.turns)
         placed = PlacedEvents(base.sessions)
         self._graphs = GraphDirectory(

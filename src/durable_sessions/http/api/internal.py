@@ -28,7 +28,7 @@ from durable_sessions.http.api.sessions.registries import REGISTERED, Registries
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_changes import ChangedSessions, SessionChangeFeed
 from durable_sessions.http.api.sessions.usages import PATH as USED
-from durable_sessions.http.api.sessions.usages import Usages
+from durable_sessions.http.api.sessions.usages import UsageReports
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.sessions.outline.outlines import Outlines
@@ -55,7 +55,7 @@ class InternalFace:
         outlines: Outlines,
         auth: Authenticator,
         asked: Approvals,
-        usages: Usages,
+        usages: UsageReports,
     ) -> None:
         self._sessions = sessions
         self._outlines = outlines

@@ -19,7 +19,7 @@ LISTEN_BEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class PartitionOwnership:
     """One partition: the node that owns it, by name, and how far its log and the bucket are.
 
     ``shadows`` are the nodes that keep its catalog ready.
@@ -52,7 +52,7 @@ class ClusterStatus:
     newest_level: int
     nodes: list[NodeHeartbeat]
     placement: ClusterPlacement
-    partitions: list[PartitionStatus]
+    partitions: list[PartitionOwnership]
 
 
 async def live_nodes(logs: ClusterLogs, now_ms: int) -> list[NodeHeartbeat]:
@@ -86,7 +86,7 @@ async def cluster_status(logs: ClusterLogs, now_ms: int) -> ClusterStatus:
 
 async def _partition(
     logs: ClusterLogs, partition: PartitionId, nodes: list[NodeHeartbeat]
-) -> PartitionStatus:
+) -> PartitionOwnership:
     said = [(node, one) for node in nodes if (one := node.partition(partition.number)) is not None]
     owner = max((one for one in said if one[1].owns), key=lambda one: one[1].epoch, default=None)
     names = {node.node: node.name for node in nodes}
@@ -97,7 +97,7 @@ async def _partition(
         begins, ends, size = slots.begins_after, slots.last, slots.stored_bytes
     except DurableSessionsError as error:
         problem = str(error)
-    return PartitionStatus(
+    return PartitionOwnership(
         partition.digits,
         partition.number,
         None if owner is None else owner[0].name,

@@ -43,7 +43,7 @@ from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_routes import SessionRoutes
 from durable_sessions.http.api.sessions.slots import SlotReads
 from durable_sessions.http.api.sessions.thread_routes import ThreadRoutes
-from durable_sessions.http.api.sessions.usages import Usages
+from durable_sessions.http.api.sessions.usages import UsageReports
 from durable_sessions.http.api.sessions.work import WorkFace
 from durable_sessions.http.api.sessions.work_views import WorkViews
 from durable_sessions.http.api.sse import FIELDS
@@ -106,7 +106,7 @@ class SessionsFace:
         memory_versions: MemoryVersions,
         files: FileRoutes,
         approvals: Approvals,
-        usages: Usages,
+        usages: UsageReports,
         exports: ExportRoutes,
     ) -> None:
         self._exports = exports
@@ -255,7 +255,7 @@ class SessionsFace:
             **{name: delegate("_resources", act) for name, act in Resources.handlers.items()},
             **{name: delegate("_outlines", act) for name, act in OutlineRoutes.handlers.items()},
             **{name: delegate("_approvals", act) for name, act in Approvals.handlers.items()},
-            **{name: delegate("_usages", act) for name, act in Usages.handlers.items()},
+            **{name: delegate("_usages", act) for name, act in UsageReports.handlers.items()},
             **{name: delegate("_exports", act) for name, act in ExportRoutes.handlers.items()},
             **{name: delegate("_files", act) for name, act in FileRoutes.handlers.items()},
             **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},

@@ -78,7 +78,7 @@ class _Sums:
         self.groups.setdefault(key, GroupSum()).add(some)
 
 
-class Usages:
+class UsageReports:
     """Answers for the sessions of one partition."""
 
     def __init__(self, sessions: Sessions) -> None:
