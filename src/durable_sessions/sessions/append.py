@@ -13,6 +13,7 @@ from durable_sessions.errors import (
     LeaseLostError,
     LeaseRequiredError,
     LegalHoldError,
+    PreconditionNotMetError,
     SessionNotFoundError,
     TooManySlotsError,
 )
@@ -84,8 +85,9 @@ def decide(
             raise absent()
         if not batch.creates:
             raise SessionNotFoundError(session=session_of(key))
-        require_beginning(batch.terms.if_tail)
         if batch.conditions is not None:
+            if batch.is_test:
+                require_beginning(batch.terms.if_tail)
             conditions.require(state, None, batch.conditions)
             if batch.is_test:
                 return [], Stored(0, closed=False)
@@ -102,8 +104,7 @@ def decide(
         found = repeats.answered_before(state, stream, batch, now_ms, limits)
         if found is not None:
             return found
-    close_only = not batch.drafts and not batch.is_test
-    repeat = append.admit(stream, batch.terms, now_ms, limits, close_only=close_only)
+    repeat = _admit(stream, batch, now_ms, limits, is_new=begun is not None)
     if repeat is not None:
         touched, result = repeat
         stored = Stored(
@@ -125,6 +126,18 @@ def decide(
         effects += opened
     placed, stored = place(state, stream, batch, now_ms, limits, ids)
     return [*effects, *placed] if effects else placed, stored
+
+
+def _admit(
+    stream: StreamRecord, batch: Batch, now_ms: int, limits: Limits, *, is_new: bool
+) -> tuple[list[Effect], append.AppendResult] | None:
+    close_only = not batch.drafts and not batch.is_test
+    try:
+        return append.admit(stream, batch.terms, now_ms, limits, close_only=close_only)
+    except PreconditionNotMetError:
+        if is_new:
+            require_beginning(batch.terms.if_tail)  # which says that there is no session
+        raise
 
 
 class _Begun(NamedTuple):

@@ -17,6 +17,7 @@ from durable_sessions.errors import WebhookUrlRejectedError
 from durable_sessions.fair_queue import FairQueue
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach, WebhookTarget, parse
+from durable_sessions.http.openapi.request_headers import ACCEPT_ENCODING
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult
 
@@ -110,7 +111,7 @@ class WebhookSender:
             (b"Host", _host_header(target)),
             (b"Content-Type", b"application/json"),
             (b"User-Agent", _USER_AGENT),
-            (b"Accept-Encoding", b"identity"),
+            (ACCEPT_ENCODING.key, b"identity"),
             (b"Webhook-Signature", self._signing_keys.signature(body, self._clock.now_ms() // 1000).encode()),
         ]
         url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)

@@ -17,7 +17,12 @@ from durable_sessions.http.bodies.outlines import OutlineAnswer, OutlineBlock
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.answer_headers import ETAG
 from durable_sessions.http.openapi.outlines import FROM, POINTS
-from durable_sessions.http.openapi.request_headers import ACCEPT_ENCODING, ACCEPT_OUTLINE, IF_NONE_MATCH
+from durable_sessions.http.openapi.request_headers import (
+    ACCEPT_ENCODING,
+    ACCEPT_OUTLINE,
+    CONTENT_ENCODING,
+    IF_NONE_MATCH,
+)
 from durable_sessions.sessions.outline import block as blocks
 from durable_sessions.sessions.outline.block import BLOCK_EVENTS
 from durable_sessions.sessions.outline.outlines import Outlines
@@ -100,7 +105,7 @@ async def _packed(request: Request, fields: list[Header], body: bytes) -> Respon
     """Return an answer as small as its asker can take it; packed in a thread, which takes milliseconds."""
     if len(body) < _PACKED_BYTES_MIN or not _takes_gzip(request):
         return Response(200, fields, body)
-    return Response(200, [*fields, (b"Content-Encoding", b"gzip")], await CPU.run(_gzip, body))
+    return Response(200, [*fields, (CONTENT_ENCODING.key, b"gzip")], await CPU.run(_gzip, body))
 
 
 def _gzip(body: bytes) -> bytes:
