@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from durable_sessions.errors import EventNotFoundError
+from durable_sessions.errors import ColdReadError, EventNotFoundError, OutcomeUnknownError
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import EVERYTHING, Selection
@@ -126,8 +126,14 @@ class EventReader:
         raise EventNotFoundError(event=event)
 
     async def stored(self, durable: StreamView, events: list[bytes | int]) -> list[bytes]:
-        """Return stored events, reading those that are given by their position only."""
-        return [event if isinstance(event, bytes) else await self.one(durable, event) for event in events]
+        """Return the events of an append, reading those that are given by their position only.
+
+        The append has been carried out: that its events cannot be read must not look as if it had not.
+        """
+        try:
+            return [event if isinstance(event, bytes) else await self.one(durable, event) for event in events]
+        except ColdReadError as error:
+            raise OutcomeUnknownError(reason=str(error)) from error
 
     async def walk(self, durable: StreamView, start: int) -> AsyncIterator[tuple[int, bytes]]:
         """Yield events from ``start`` on with their positions, as many as a filtered read may scan."""
