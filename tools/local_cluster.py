@@ -114,6 +114,10 @@ class Part:
             raise RuntimeError(f"{self.name} has ended:\n" + "\n".join(lines))
 
 
+class CommandFailedError(RuntimeError):
+    """A command of the operator has failed; the text says how."""
+
+
 class LocalCluster:
     """The processes, by kind; ``ports`` are those of the nodes. Without ``nats`` the log is in the bucket."""
 
@@ -177,7 +181,9 @@ class LocalCluster:
             command, env={**inherited(), **self.environment}, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise RuntimeError(f"ds {' '.join(arguments)}: {done.stderr or done.stdout} ({done.returncode})")
+            raise CommandFailedError(
+                f"ds {' '.join(arguments)}: {done.stderr or done.stdout} ({done.returncode})"
+            )
         return done.stdout
 
     def url(self, number: int) -> str:
@@ -338,8 +344,8 @@ class LocalCluster:
             try:
                 if is_ready():
                     return
-            except httpx2.TransportError:
-                pass
+            except (httpx2.TransportError, CommandFailedError):
+                pass  # what it asks is starting
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what} does not become ready; see the logs in {self.directory}")
             time.sleep(0.1)

@@ -445,6 +445,7 @@ def test_two_marked_sessions_are_compared_and_neighbours_reached(opened: OpenPag
     page.until("document.querySelector('.row:not([aria-busy])')")
     page.press("]")
     page.until(f"location.pathname === '/sessions/{order[1]}'")
+    page.until(f"document.title.startsWith('{order[1]}')")  # until then, keys belong to the session before
     page.press("[")
     page.until(f"location.pathname === '/sessions/{order[0]}'")
 

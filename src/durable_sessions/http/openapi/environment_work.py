@@ -106,7 +106,7 @@ NOUN = Noun(
             "Take a session out of the queue, and end the claim on it.",
             _SHOWN,
             body=json_body(schema_of(WorkStopBody), required=False),
-            errors=_CLAIMED,
+            errors=(*_CLAIMED, "invalid_request"),
         ),
     ),
     {"WorkItem": schema_of(WorkItem)},
