@@ -26,7 +26,7 @@ class TestSecond:
         assert not first
 
 def test_skipped():
-    pytest.skip("not here")
+    raise pytest.skip.Exception("not here")
 """
 FILE = "tests/test_theirs.py"
 BAD, ALONE = f"{FILE}::test_words[a.b]", f"{FILE}::TestSecond::test_alone"

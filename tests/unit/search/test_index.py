@@ -342,7 +342,7 @@ def test_the_format_goes_up_when_words_are_taken_apart_differently() -> None:
     """If this fails, raise FORMAT: what is on disk was made of other words than are asked for now."""
     written = "checkAuthToken HTTPServer URLs sha256 é ﬁ 错误 x" + "y" * 64
     assert (index_module.FORMAT, lenses.VERSION, tokenizer.indexed(written)) == (
-        8,
+        9,
         1,
         "checkauthtoken httpserver urls sha256 é fi 错 误 | check auth token | http server",
     )
