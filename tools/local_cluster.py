@@ -7,6 +7,7 @@ are in ``pids.json``. It is no way to run one: everything is on one machine, and
 import argparse
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -226,8 +227,8 @@ class LocalCluster:
         raise LookupError(f"{stream} has no leader")
 
     def wait_for_s3(self) -> None:
-        """Wait until the S3 server answers and has the bucket."""
-        self._wait("the S3 server", self._make_bucket)
+        """Wait until the S3 server answers, and has the bucket and what was in it."""
+        self._wait("the S3 server", lambda: self._make_bucket() and self._reads_objects())
 
     def wait_for_nats(self) -> None:
         """Wait until all NATS servers have caught up."""
@@ -326,6 +327,15 @@ class LocalCluster:
     def _make_bucket(self) -> bool:
         url = f"{self.environment['AWS_ENDPOINT_URL']}/{BUCKET}"
         return httpx2.put(url, timeout=30).status_code in (200, 409)
+
+    def _reads_objects(self) -> bool:
+        """Say whether objects can be read; after a start the server lists them earlier than it finds them."""
+        url = f"{self.environment['AWS_ENDPOINT_URL']}/{BUCKET}"
+        listed = httpx2.get(url, params={"list-type": "2", "max-keys": "1"}, timeout=30)
+        if listed.status_code != 200:
+            return False
+        key = re.search(r"<Key>(.+?)</Key>", listed.text)
+        return key is None or httpx2.get(f"{url}/{key[1]}", timeout=30).status_code == 200
 
     def _nats_is_ready(self) -> bool:
         for port in self.monitoring:
