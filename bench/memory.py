@@ -12,7 +12,7 @@ from bench.server import Server, ours
 from bench.slots import Connection
 
 ENTRIES = 10_000
-PER_REQUEST = 500
+PER_REQUEST = 250
 WORD = "boundary"
 PLAIN, WRITTEN = "plain", "ds.memory.written with one ref"
 OBJECT, BY_KEY = "the session object", f"by key, in a scope of {ENTRIES:,}"
